@@ -1,0 +1,61 @@
+# Needs Python 3.11+, pip 22.3+ and make; everything else is installed below .venv and .demo.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := pip --disable-pip-version-check --python $(BIN)/python install --quiet --root-user-action ignore
+export ANYCLOUD_DIR ?= $(CURDIR)/.demo/anycloud
+
+.DEFAULT_GOAL := help
+.PHONY: help demo stop test lint requirements bench generate clean
+
+help: ## Show the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -m venv --without-pip $(VENV)
+
+$(VENV)/.run: $(BIN)/python requirements/run.lock pyproject.toml
+	@echo "Installing the project into $(VENV)"
+	@$(PIP) --require-hashes -r requirements/run.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.lock
+	@echo "Installing what the tests need"
+	@$(PIP) --require-hashes -r requirements/dev.lock
+	@touch $@
+
+# The published client lives in an environment of its own: its import name is a prefix of ours.
+.demo/sdk/.installed: requirements/sdk.lock
+	@echo "Installing the published client into .demo/sdk"
+	@$(PYTHON) -m venv --without-pip .demo/sdk
+	@pip --disable-pip-version-check --python .demo/sdk/bin/python install --quiet --root-user-action ignore --require-hashes -r requirements/sdk.lock
+	@touch $@
+
+demo: $(VENV)/.run .demo/sdk/.installed ## Run a cluster, a node pool, a Deployment and 20 Jobs on this machine
+	@$(BIN)/python examples/demo/demo.py
+
+stop: ## End everything that the demo started
+	@if [ -x $(BIN)/anycloud ]; then $(BIN)/anycloud api stop; else echo "Nothing was started."; fi
+
+test: $(VENV)/.dev .demo/sdk/.installed ## Run the whole suite
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev ## Check style, types and the walls between the packages
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python proto/generate.py --check
+
+requirements: $(VENV)/.dev ## List every requirement with the tests that hold it
+	@$(BIN)/python tests/requirements.py
+
+bench: $(VENV)/.dev .demo/sdk/.installed ## Print the figures, each beside a baseline of the same run
+	@for script in tests/bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+generate: $(VENV)/.dev ## Make the stubs and Envoy's descriptor set from the .proto files
+	@$(BIN)/python proto/generate.py
+
+clean: stop ## Remove what was installed and what the demo stored
+	@rm -rf .venv .demo
