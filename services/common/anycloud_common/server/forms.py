@@ -1,0 +1,53 @@
+"""The two forms in which a call reaches its handler: native gRPC, and HTTP/JSON through Envoy's transcoder.
+
+Both are bytes in, bytes out towards gRPC: decoding and encoding run inside the call, once the caller is known and while
+an error can still choose the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from anycloud_common.errors import STATUS_DETAILS, Problem
+from anycloud_common.rest.invalid import Invalid
+
+_STATUS = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class Form(Protocol):
+    name: str
+
+    def decode(self, raw: bytes) -> Message:
+        """Raises Invalid."""
+        ...
+
+    def encode(self, message: Any) -> bytes: ...
+
+    async def refuse(self, context: Any, problem: Problem, sent: bool) -> bytes:
+        """The answer to a call that failed. `sent`: a message of the response stream is out already."""
+        ...
+
+
+class Native:
+    """Native gRPC. A refusal ends the call with google.rpc.Status among its trailers, so it gives nothing to send."""
+
+    name = "grpc"
+
+    def __init__(self, handler: Any) -> None:
+        self._parse = handler.request_deserializer
+        self.encode = handler.response_serializer
+
+    def decode(self, raw: bytes) -> Message:
+        try:
+            message: Message = self._parse(raw)
+        except DecodeError:
+            raise Invalid("must be an encoded message of the method's request type") from None
+        return message
+
+    async def refuse(self, context: Any, problem: Problem, sent: bool) -> bytes:
+        details = problem.to_status().SerializeToString()
+        await context.abort(_STATUS[problem.grpc], problem.message, ((STATUS_DETAILS, details),))
+        raise AssertionError("abort returned")

@@ -1,0 +1,179 @@
+"""What a service process is assembled from, and its start and end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+from google.protobuf import descriptor_pool
+from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection_pb2_grpc
+
+from anycloud_common.clock import Clock, SystemClock
+from anycloud_common.server import channels, sockets
+from anycloud_common.server.draining import Draining
+from anycloud_common.server.gate import Authenticator, Gate
+from anycloud_common.server.interceptor import CallInterceptor
+from anycloud_common.server.policy import policy_of
+from anycloud_common.server.reflection import Reflection
+from anycloud_common.settings import Settings
+
+log = logging.getLogger(__name__)
+
+GRACE = 10.0  # seconds that calls get to finish after SIGTERM
+CRASH_GRACE = 1.0
+STREAM_GRACE = 1.0  # of these, what streams get to end by themselves
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", channels.MESSAGE_BYTES),
+    ("grpc.max_send_message_length", channels.MESSAGE_BYTES),
+    # Without these grpc refuses a part of every burst beyond some 1,000 calls.
+    ("grpc.server.max_pending_requests", 20_000),
+    ("grpc.server.max_pending_requests_hard_limit", 40_000),
+    ("grpc.so_reuseport", 0),
+]
+
+
+class ServerKit:
+    """Handed to a service's `build`, which adds its servicers, sets the authenticator and spawns its loops."""
+
+    def __init__(self, name: str, settings: Settings, clock: Clock) -> None:
+        self.name = name
+        self.settings = settings
+        self.clock = clock
+        self.draining = Draining()
+        self._gate = Gate(settings.api_version, clock)
+        self._interceptor = CallInterceptor(self._gate, clock)
+        self.server = grpc.aio.server(interceptors=[self._interceptor], options=_OPTIONS)
+        self._health = HealthServicer()
+        self._services: list[str] = []
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._on_close: list[Callable[[], Awaitable[None]]] = []
+        self._crashed = asyncio.Event()
+
+    @property
+    def authenticator(self) -> Authenticator | None:
+        return self._gate.authenticator
+
+    @authenticator.setter
+    def authenticator(self, authenticator: Authenticator) -> None:
+        self._gate.authenticator = authenticator
+
+    def add(self, add_fn: Callable[[Any, Any], None], servicer: object) -> None:
+        """Serves a servicer: `kit.add(clusters_pb2_grpc.add_ClustersServicer_to_server, Clusters(...))`.
+
+        Handlers are `async def`; those of response streams are async generators.
+        """
+        add_fn(servicer, _Registrar(self.server, self._services))
+
+    def spawn(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        """Runs `work` beside the server until the process ends. If it raises, the process ends with exit code 1."""
+        task = asyncio.create_task(self._watched(work, name), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Runs after the last call and background task have ended; the last one registered runs first."""
+        self._on_close.append(close)
+
+    def channel(self, service: str) -> grpc.aio.Channel:
+        """To a sibling's socket; one a sibling, closed with the process. Unary calls have 5 s unless they say more."""
+        if service not in self._channels:
+            socket = self.settings.socket(service)
+            self._channels[service] = channels.to_sibling(socket, self.name, self.settings.api_version)
+        return self._channels[service]
+
+    @property
+    def crashed(self) -> asyncio.Event:
+        """Set when a background task has raised."""
+        return self._crashed
+
+    async def start(self) -> None:
+        """Listens. Raises SocketError, or ValueError for a .proto whose options contradict each other."""
+        self._learn()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self.server)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(Reflection(self._services), self.server)
+        socket = self.settings.socket(self.name)
+        sockets.private_directory(socket.parent)
+        sockets.clear(socket)
+        with sockets.private_files():
+            self.server.add_insecure_port(f"unix:{socket}")
+        await self.server.start()
+        log.info("serving", extra={"socket": str(socket), "services": self._services})
+
+    async def stop(self) -> None:
+        """Lets calls finish, long-polls answer and streams end, then ends the rest."""
+        await self._health.enter_graceful_shutdown()
+        self.draining.begin()
+        ending = asyncio.create_task(self._end_streams())
+        await self.server.stop(CRASH_GRACE if self._crashed.is_set() else GRACE)
+        ending.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for close in reversed(self._on_close):
+            await self._closed(close)
+        for channel in self._channels.values():
+            await channel.close()
+
+    def _learn(self) -> None:
+        pool = descriptor_pool.Default()
+        services = [pool.FindServiceByName(name) for name in self._services]
+        policies = [policy_of(method) for service in services for method in service.methods]
+        self._interceptor.policies.update({policy.path: policy for policy in policies})
+
+    async def _end_streams(self) -> None:
+        await self.clock.sleep(STREAM_GRACE)
+        self._interceptor.end_streams()
+
+    async def _watched(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        try:
+            await work()
+        except Exception:
+            log.critical("background task crashed; the process ends", exc_info=True, extra={"task": name})
+            self._crashed.set()
+
+    async def _closed(self, close: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await close()
+        except Exception:
+            log.exception("closing failed")
+
+
+class _Registrar:
+    """Stands in for the server in the generated `add_…_to_server`, and notes the names of the services."""
+
+    def __init__(self, server: grpc.aio.Server, names: list[str]) -> None:
+        self._server = server
+        self._names = names
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        self._names.extend(handler.service_name() for handler in handlers)
+        self._server.add_generic_rpc_handlers(handlers)
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        self._server.add_registered_method_handlers(service, handlers)
+
+
+@asynccontextmanager
+async def serving(
+    name: str,
+    settings: Settings,
+    build: Callable[[ServerKit], Awaitable[None]],
+    clock: Clock | None = None,
+) -> AsyncIterator[ServerKit]:
+    """A service inside this process, listening on its socket until the block ends. Tests use it as it is."""
+    kit = ServerKit(name, settings, clock or SystemClock())
+    try:
+        await build(kit)
+        await kit.start()
+        yield kit
+    finally:
+        await kit.stop()

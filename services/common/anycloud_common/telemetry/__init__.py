@@ -1,0 +1,1 @@
+"""What a service tells its operators: log lines and metrics."""
