@@ -11,13 +11,16 @@ import grpc
 import orjson
 from anycloudapi.common.v1 import errors_pb2
 from anycloudapi.rest.v1 import options_pb2 as rest
-from google.protobuf import any_pb2, json_format, message_factory
+from google.protobuf import any_pb2, message_factory
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
+
+from anycloud_common.rest.codec import Codec
 
 DOMAIN: Final = "anycloud.sh"
 STATUS_DETAILS: Final = "grpc-status-details-bin"
 
+_CODEC = Codec()
 _POOL = errors_pb2.DESCRIPTOR.pool
 
 
@@ -132,7 +135,7 @@ class Problem:
             "status": self.http,
         }
         if self.data is not None:
-            body["data"] = json_format.MessageToDict(self.data, always_print_fields_with_no_presence=True)
+            body["data"] = orjson.Fragment(_CODEC.json(self.data))
         return orjson.dumps(body)
 
 

@@ -12,7 +12,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from anycloud_common.errors import STATUS_DETAILS, Problem
-from anycloud_common.rest.invalid import Invalid
+from anycloud_common.rest import NDJSON, Binding, Invalid, http_body
 
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -51,3 +51,19 @@ class Native:
         details = problem.to_status().SerializeToString()
         await context.abort(_STATUS[problem.grpc], problem.message, ((STATUS_DETAILS, details),))
         raise AssertionError("abort returned")
+
+
+class Rest:
+    """HTTP/JSON. A refusal is an ordinary body with another HTTP status, which the gateway's filter sets; on a stream
+    that has begun it is a last line, as the status is out."""
+
+    name = "rest"
+
+    def __init__(self, binding: Binding) -> None:
+        self.decode = binding.decode
+        self.encode = binding.encode
+
+    async def refuse(self, context: Any, problem: Problem, sent: bool) -> bytes:
+        if sent:
+            return http_body(b'{"error":' + problem.to_json() + b"}\n", NDJSON)
+        return http_body(problem.to_json(), status=problem.http)

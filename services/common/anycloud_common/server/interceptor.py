@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     def __init__(self, gate: Gate, clock: Clock) -> None:
         self.policies: dict[str, Policy] = {}
-        self.rest: Mapping[str, Form] = {}
+        self.rest: dict[str, Form] = {}
         self._gate = gate
         self._clock = clock
         self._wrapped: dict[tuple[str, bool], Handler] = {}

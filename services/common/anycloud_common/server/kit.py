@@ -15,8 +15,10 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from anycloud_common.clock import Clock, SystemClock
+from anycloud_common.rest import load, routes
 from anycloud_common.server import channels, sockets
 from anycloud_common.server.draining import Draining
+from anycloud_common.server.forms import Rest
 from anycloud_common.server.gate import Authenticator, Gate
 from anycloud_common.server.interceptor import CallInterceptor
 from anycloud_common.server.policy import policy_of
@@ -128,6 +130,7 @@ class ServerKit:
         services = [pool.FindServiceByName(name) for name in self._services]
         policies = [policy_of(method) for service in services for method in service.methods]
         self._interceptor.policies.update({policy.path: policy for policy in policies})
+        self._interceptor.rest.update({path: Rest(binding) for path, binding in load(routes(services)).items()})
 
     async def _end_streams(self) -> None:
         await self.clock.sleep(STREAM_GRACE)

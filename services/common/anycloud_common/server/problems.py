@@ -7,7 +7,7 @@ import logging
 import grpc
 
 from anycloud_common.errors import INTERNAL, ApiError, Problem, invalid_request
-from anycloud_common.rest.invalid import Invalid
+from anycloud_common.rest import Invalid
 from anycloud_common.server.gate import UnknownCallerError
 from anycloud_common.server.policy import Policy
 
