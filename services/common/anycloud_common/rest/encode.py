@@ -1,0 +1,143 @@
+"""Typed message -> JSON value: writes one Python function per message type."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable
+from typing import Any
+
+from anycloudapi.rest.v1 import options_pb2 as rest
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, OneofDescriptor
+from google.protobuf.message import Message
+
+from anycloud_common.rest import rules, wellknown
+from anycloud_common.rest.generated import Generated
+from anycloud_common.rest.union import tags
+from anycloud_common.rest.wellknown import BadResponse
+
+Encode = Callable[[Message], Any]
+
+
+def unset(what: str) -> Any:
+    raise BadResponse(f"{what} is not set in a response")
+
+
+def no_wire(what: str, number: int) -> Any:
+    raise BadResponse(f"{what} has the value {number} in a response, which has no spelling")
+
+
+def not_finite(number: float) -> Any:
+    raise BadResponse(f"{number} in a response")
+
+
+HELPERS: dict[str, Any] = {
+    "unset": unset,
+    "no_wire": no_wire,
+    "not_finite": not_finite,
+    "plain_struct": wellknown.plain_struct,
+    "plain_value": wellknown.plain_value,
+    "plain_listvalue": wellknown.plain_listvalue,
+}
+
+
+class Encoders:
+    """A generated function looks like this:
+
+    def encode_1(m):
+        d = {'id': m.id, 'zone': m.zone if m.HasField('zone') else None, 'vmTypes': list(m.vm_types)}
+        if m.HasField('url'): d['url'] = m.url
+        return d
+    """
+
+    def __init__(self, generated: Generated) -> None:
+        self._generated = generated
+
+    def encoder(self, message: Descriptor) -> Encode:
+        encode: Encode = self._generated[self.name(message)]
+        return encode
+
+    def name(self, message: Descriptor) -> str:
+        """Name of the function for this message type, made at the first call."""
+        name, new = self._generated.reserve("encode", message.full_name)
+        if new:
+            body = self._bare(message) if rules.message_rule(message).bare else self._object(message)
+            self._generated.function(name, "m", body, message.full_name)
+        return name
+
+    def _object(self, message: Descriptor) -> list[str]:
+        always = [f for f in rules.plain_fields(message) if not rules.field_rule(f).omit_when_unset]
+        omitted = [f for f in rules.plain_fields(message) if rules.field_rule(f).omit_when_unset]
+        union = rules.union_of(message)
+        literal = "{" + ", ".join(f"{f.json_name!r}: {self._always(f)}" for f in always) + "}"
+        if not omitted and union is None:
+            return [f"return {literal}"]
+        body = [f"d = {literal}"]
+        body += [f"if {_is_set(f)}: d[{f.json_name!r}] = {self._field(f)}" for f in omitted]
+        return body + (self._union(union) if union else []) + ["return d"]
+
+    def _bare(self, message: Descriptor) -> list[str]:
+        fields = rules.bare_fields(message)
+        union = rules.union_of(message)
+        if union is None:
+            return [f"return {self._field(fields[0])}"]
+        body = [f"w = m.WhichOneof({union.name!r})"]
+        body += [f"if w == {f.name!r}: return {self._field(f)}" for f in fields]
+        return [*body, f"return unset({union.full_name!r})"]
+
+    def _union(self, union: OneofDescriptor) -> list[str]:
+        """The keys of whichever member is set go beside those of the message around it."""
+        key = rules.union_rule(union).tag_key
+        body = [f"w = m.WhichOneof({union.name!r})"]
+        for i, (tag, member) in enumerate(tags(union).items()):
+            if key:
+                body.append(f"{'el' if i else ''}if w == {member.name!r}: d[{key!r}] = {tag!r}")
+            keys = f"{self.name(rules.message_type(member))}({_read(member)})"
+            body.append(f"{'el' if i else ''}if w == {member.name!r}: d.update({keys})")
+        return [*body, f"else: unset({union.full_name!r})"]
+
+    def _always(self, field: FieldDescriptor) -> str:
+        value = self._field(field)
+        if not field.has_presence:
+            return value
+        otherwise = "None" if rules.is_optional(field) else f"unset({field.full_name!r})"
+        return f"{value} if {_is_set(field)} else {otherwise}"
+
+    def _field(self, field: FieldDescriptor) -> str:
+        """Python text for the JSON value of a set field."""
+        rule, source = rules.field_rule(field), _read(field)
+        if rules.is_map(field):
+            one = self._one(rules.map_value(field), rule, "v", field.full_name)
+            return f"dict({source})" if one == "v" else f"{{k: {one} for k, v in {source}.items()}}"
+        if field.is_repeated:
+            one = self._one(field, rule, "v", field.full_name)
+            return f"list({source})" if one == "v" else f"[{one} for v in {source}]"
+        return self._one(field, rule, source, field.full_name)
+
+    def _one(self, field: FieldDescriptor, rule: rest.FieldRule, source: str, called: str) -> str:
+        if field.enum_type is not None:
+            table = self._spelling(field.enum_type)
+            return f"({table}.get({source}) or no_wire({called!r}, {source}))"
+        if field.type == FieldDescriptor.TYPE_DOUBLE:
+            return f"(n if (n := {source}) - n == 0 else not_finite(n))"
+        if field.type in {FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_BYTES}:
+            raise ValueError(f"{called}: no JSON form for this type; numbers are double or integers, bytes are text")
+        if field.message_type is None:
+            return source
+        if rules.well_known(field):
+            return wellknown.encoded(field, rule, source)
+        return f"{self.name(field.message_type)}({source})"
+
+    def _spelling(self, enum: EnumDescriptor) -> str:
+        def spelling() -> dict[int, str]:
+            return {number: wire for wire, number in rules.wire_values(enum).items()}
+
+        return self._generated.constant("spelling", enum.full_name, spelling)
+
+
+def _is_set(field: FieldDescriptor) -> str:
+    """Python text; for a field without presence: it differs from its default."""
+    return f"m.HasField({field.name!r})" if field.has_presence else _read(field)
+
+
+def _read(field: FieldDescriptor) -> str:
+    return f"getattr(m, {field.name!r})" if keyword.iskeyword(field.name) else f"m.{field.name}"
