@@ -1,0 +1,42 @@
+"""Field ownership of an object that we created by POST and now apply.
+
+A POST records our fields under operation Update, an apply records them under operation Apply, and the server takes
+the two for different owners: a field that we created and later leave out would stay for ever. After the first apply
+the Update entry is therefore merged into the Apply entry, as kubectl does when it changes over to server-side apply.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Fields = dict[str, Any]
+
+
+def adopt_created_fields(obj: dict[str, Any], manager: str) -> list[dict[str, Any]] | None:
+    """JSON patch that merges the manager's Update entry into its Apply entry; None when there is nothing to merge.
+
+    The patch is refused (409 or 422) when the object changed since it was read.
+    """
+    metadata = obj["metadata"]
+    entries = metadata.get("managedFields") or []
+    created = [entry for entry in entries if _is_of(entry, manager, "Update")]
+    applied = [entry for entry in entries if _is_of(entry, manager, "Apply")]
+    if not created or not applied:
+        return None
+    merged = dict(applied[0])
+    for entry in created:
+        merged["fieldsV1"] = _union(merged.get("fieldsV1") or {}, entry.get("fieldsV1") or {})
+    others = [entry for entry in entries if entry not in created and entry not in applied]
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
+        {"op": "replace", "path": "/metadata/managedFields", "value": [*others, merged]},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+    ]
+
+
+def _is_of(entry: dict[str, Any], manager: str, operation: str) -> bool:
+    return entry.get("manager") == manager and entry.get("operation") == operation and not entry.get("subresource")
+
+
+def _union(one: Fields, two: Fields) -> Fields:
+    return {key: _union(one.get(key) or {}, two.get(key) or {}) for key in {**one, **two}}

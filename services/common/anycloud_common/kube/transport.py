@@ -1,0 +1,175 @@
+"""HTTP to one Kubernetes API server, through the official client's REST layer.
+
+That layer is imported at the first call, in a thread: it takes half a second and 50 MB, and most processes of an
+installation never speak to a cluster. Its models stay unloaded: bodies are plain dicts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import orjson
+
+from anycloud_common.clock import Clock
+from anycloud_common.kube.errors import KubeError, from_status
+
+DEADLINE_S = 10.0
+_CONCURRENT_CALLS = 64
+_TOKEN_FILE_LIFE_S = 60.0
+
+TokenSource = Callable[[], str]
+
+
+class Request(NamedTuple):
+    """One HTTP request. `verb` and `resource` are RBAC's words, for error texts."""
+
+    verb: str
+    resource: str
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    body: Any = None
+    content_type: str = "application/json"
+
+
+class TokenFile:
+    """A projected ServiceAccount token, read again every minute because the kubelet replaces it."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._token = ""
+        self._read_at = 0.0
+
+    def __call__(self) -> str:
+        now = self._clock.monotonic()
+        if not self._token or now - self._read_at >= _TOKEN_FILE_LIFE_S:
+            try:
+                self._token = self._path.read_text().strip()
+            except OSError as error:
+                raise KubeError("auth", f"the ServiceAccount token can't be read: {error.strerror}") from None
+            self._read_at = now
+        return self._token
+
+
+class Transport:
+    """Sends requests to one API server over one connection pool, each with a deadline."""
+
+    def __init__(self, endpoint: str, ca_pem: str, token: TokenSource, deadline_s: float = DEADLINE_S) -> None:
+        self._endpoint = endpoint.rstrip("/")
+        self._ca_pem = ca_pem
+        self._token = token
+        self._deadline_s = deadline_s
+        self._opening: asyncio.Task[Any] | None = None
+        self._calls = asyncio.Semaphore(_CONCURRENT_CALLS)
+
+    async def call(self, request: Request) -> dict[str, Any]:
+        """The JSON object of a 2xx answer. Raises KubeError for everything else."""
+        with _classified(request):
+            async with asyncio.timeout(self._deadline_s), self._calls:
+                response = await self._send(request, self._deadline_s, self._deadline_s)
+                async with response:
+                    return _object(request, response.status, await response.read())
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request: Request, idle_s: float | None) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of a 2xx answer, as they come. A line that takes longer than `idle_s` counts as a lost connection.
+
+        Raises KubeError at entry, and from the iterator when the connection is lost; a proper end just ends it.
+        """
+        with _classified(request):
+            response = await self._open_stream(request, idle_s)
+        async with response:
+            yield _lines(request, response.content)
+
+    async def close(self) -> None:
+        if self._opening is None:
+            return
+        with contextlib.suppress(OSError):  # it never opened, and whoever called was told
+            client = await self._opening
+            await client.close()
+
+    async def _open_stream(self, request: Request, idle_s: float | None) -> Any:
+        async with asyncio.timeout(self._deadline_s):
+            response = await self._send(request, None, idle_s)
+            if not 200 <= response.status < 300:
+                async with response:
+                    _object(request, response.status, await response.read())
+        return response
+
+    async def _send(self, request: Request, total_s: float | None, idle_s: float | None) -> Any:
+        """aiohttp's response, headers read. It must be used as a context manager, which gives the connection back."""
+        import aiohttp
+
+        client = await self._client()
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        headers = {
+            "Authorization": f"Bearer {self._token()}",
+            "Accept": "application/json",
+            "Content-Type": request.content_type,
+            "User-Agent": "anycloud",
+        }
+        answer = await client.call_api(
+            request.method,
+            f"{self._endpoint}{request.path}{query}",
+            header_params=headers,
+            body=request.body,
+            _request_timeout=aiohttp.ClientTimeout(total=total_s, sock_connect=self._deadline_s, sock_read=idle_s),
+        )
+        return answer.response
+
+    async def _client(self) -> Any:
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> Any:
+        client = await asyncio.to_thread(importlib.import_module, "kubernetes.aio.client.api_client")
+        configuration = client.Configuration(host=self._endpoint, ca_cert_data=self._ca_pem or None)
+        configuration.connection_pool_maxsize = 0  # watches and logs hold theirs; calls are bounded here
+        return client.ApiClient(configuration)
+
+
+@contextlib.contextmanager
+def _classified(request: Request) -> Iterator[None]:
+    """Turns what aiohttp raises into KubeError."""
+    import aiohttp
+
+    try:
+        yield
+    except TimeoutError:
+        raise _unreachable(request, "no answer in time") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise _unreachable(request, str(error) or type(error).__name__) from None
+
+
+def _unreachable(request: Request, text: str) -> KubeError:
+    message = f"{request.verb} {request.resource}: {text}"
+    return KubeError("unreachable", message, verb=request.verb, resource=request.resource)
+
+
+def _object(request: Request, status: int, body: bytes) -> dict[str, Any]:
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        answer = None
+    if not 200 <= status < 300:
+        raise from_status(status, answer if isinstance(answer, dict) else {}, request.verb, request.resource)
+    if not isinstance(answer, dict):
+        raise _unreachable(request, "the answer is not JSON")
+    return answer
+
+
+async def _lines(request: Request, content: Any) -> AsyncIterator[bytes]:
+    with _classified(request):
+        try:
+            while line := await content.readline():
+                yield line
+        except ValueError:
+            raise _unreachable(request, "a line is longer than the client takes") from None
