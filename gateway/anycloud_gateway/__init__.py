@@ -1,0 +1,1 @@
+"""The door of an installation: Envoy, its configuration and its filter."""

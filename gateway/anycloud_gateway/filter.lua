@@ -1,0 +1,74 @@
+-- Gives HTTP/JSON callers the status and the error body of the contract. First of the HTTP filters, so that on the way
+-- back it runs after the transcoder.
+--
+-- A service puts a status other than 200 at the end of its HttpBody's content type ("application/json; status=202"), for
+-- errors too. What comes with a gRPC status other than OK was not made by a service's interceptor: grpc itself refused
+-- the call, as when the service is going down. Native gRPC calls pass untouched.
+
+local UNAVAILABLE, DEADLINE_EXCEEDED, UNIMPLEMENTED, RESOURCE_EXHAUSTED = "14", "4", "12", "8"
+local FAILURES = {
+  [UNAVAILABLE] = {503, "API_RESTARTING", "true", "The API is restarting; try again in a moment."},
+  [DEADLINE_EXCEEDED] = {504, "DEADLINE_EXCEEDED", "false", "The API did not answer in time."},
+  [UNIMPLEMENTED] = {501, "UNIMPLEMENTED", "false", "This API does not offer the operation."},
+  [RESOURCE_EXHAUSTED] = {500, "TOO_LARGE", "false", "The request or its answer is larger than the API can carry."},
+}
+local OTHER = {500, "INTERNAL", "false", "internal error"}
+local GRPC_HEADERS = {"grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-accept-encoding", "grpc-encoding"}
+
+local function is_native(content_type)
+  return content_type ~= nil and content_type:find("application/grpc", 1, true) == 1
+end
+
+local function remove_grpc_headers(headers)
+  for _, name in ipairs(GRPC_HEADERS) do
+    headers:remove(name)
+  end
+end
+
+local function replace_body(handle, text)
+  handle:body(true):setBytes(text) -- yields: the header object of before is dead after it
+end
+
+local function fail(handle, headers, grpc_status)
+  local status, code, defined, message = unpack(FAILURES[grpc_status] or OTHER)
+  headers:replace(":status", tostring(status))
+  headers:replace("content-type", "application/json")
+  replace_body(handle, string.format(
+    '{"code":"%s","defined":%s,"message":"%s","status":%d}', code, defined, message, status))
+end
+
+local function set_status(handle, headers)
+  local content_type, status = (headers:get("content-type") or ""):match("^(.*); status=(%d%d%d)$")
+  if not status then
+    return
+  end
+  headers:replace(":status", status)
+  if status == "204" then
+    headers:remove("content-type")
+    replace_body(handle, "")
+    handle:headers():remove("content-length")
+  else
+    headers:replace("content-type", content_type)
+  end
+end
+
+function envoy_on_request(handle)
+  if is_native(handle:headers():get("content-type")) then
+    handle:streamInfo():dynamicMetadata():set("envoy.filters.http.lua", "native", true)
+  end
+end
+
+function envoy_on_response(handle)
+  local seen = handle:streamInfo():dynamicMetadata():get("envoy.filters.http.lua")
+  if seen and seen["native"] then
+    return
+  end
+  local headers = handle:headers()
+  local grpc_status = headers:get("grpc-status")
+  remove_grpc_headers(headers)
+  if grpc_status and grpc_status ~= "0" then
+    fail(handle, headers, grpc_status)
+  else
+    set_status(handle, headers)
+  end
+end
