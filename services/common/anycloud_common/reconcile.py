@@ -161,16 +161,16 @@ class Reconciler:
 
     async def _guarded_pass(self, key: str, slots: asyncio.Semaphore) -> None:
         started = self._clock.monotonic()
+        outcome = "error"
         try:
-            outcome = await self._pass(key)
-            self._report(type(outcome).__name__.lower(), started)
+            outcome = type(await self._pass(key)).__name__.lower()
         except Exception:
             delay = self._back_off(key)
             log.exception("%s: the pass over %s failed; the next one is in %g s", self.name, key, delay)
-            self._report("error", started)
         finally:
             self._queue.finish(key)
             slots.release()
+        self._report(outcome, started)
 
     async def _pass(self, key: str) -> Outcome:
         outcome = await self._handle(key)
@@ -197,5 +197,9 @@ class Reconciler:
         return delay
 
     def _report(self, outcome: str, started: float) -> None:
-        if self._observe is not None:
+        if self._observe is None:
+            return
+        try:
             self._observe(self.name, outcome, self._clock.monotonic() - started)
+        except Exception:
+            log.exception("%s: a pass couldn't be counted", self.name)
