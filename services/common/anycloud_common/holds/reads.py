@@ -1,6 +1,7 @@
 """Questions about the holds of a parent, asked inside the caller's own transaction.
 
-A parent is deleted in the transaction that found no owners; of an admission and a delete at one moment one wins.
+A parent is deleted in the transaction that took `lock` and found no owners: of an admission and a delete at one moment
+exactly one wins.
 """
 
 from __future__ import annotations
