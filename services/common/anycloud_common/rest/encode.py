@@ -89,10 +89,9 @@ class Encoders:
         key = rules.union_rule(union).tag_key
         body = [f"w = m.WhichOneof({union.name!r})"]
         for i, (tag, member) in enumerate(tags(union).items()):
-            if key:
-                body.append(f"{'el' if i else ''}if w == {member.name!r}: d[{key!r}] = {tag!r}")
-            keys = f"{self.name(rules.message_type(member))}({_read(member)})"
-            body.append(f"{'el' if i else ''}if w == {member.name!r}: d.update({keys})")
+            put_tag = f"d[{key!r}] = {tag!r}; " if key else ""
+            put_keys = f"d.update({self.name(rules.message_type(member))}({_read(member)}))"
+            body.append(f"{'el' if i else ''}if w == {member.name!r}: {put_tag}{put_keys}")
         return [*body, f"else: unset({union.full_name!r})"]
 
     def _always(self, field: FieldDescriptor) -> str:

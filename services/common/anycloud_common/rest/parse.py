@@ -24,7 +24,7 @@ def parse(data: bytes) -> Any:
         _refuse_deep(value)
     # As many colons as keys: none was given twice. More may stand in nested objects or in text: then look closer.
     if data.count(b":") != (len(value) if type(value) is dict else 0):
-        _refuse_repeated_keys(data)
+        _refuse_repeated_keys(data.decode())
     return value
 
 
@@ -43,11 +43,6 @@ def _items(value: Any) -> Iterable[Any]:
     return value if type(value) is list else ()
 
 
-def _refuse_repeated_keys(data: bytes) -> None:
-    """The same text once more, through the standard library's reader, which shows all pairs of an object."""
-    json.loads(data, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
-
-
 def _distinct(pairs: list[tuple[str, Any]]) -> None:
     seen = {key for key, _ in pairs}
     if len(seen) == len(pairs):
@@ -56,3 +51,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> None:
         if key not in seen:
             raise Invalid(f'has the key "{cut(key)}" more than once')
         seen.remove(key)
+
+
+# The same text once more, through the standard library's reader, which shows all pairs of an object.
+_refuse_repeated_keys = json.JSONDecoder(object_pairs_hook=_distinct, parse_int=str, parse_float=str).decode

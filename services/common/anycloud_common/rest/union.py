@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor, OneofDescriptor
 from anycloud_common.rest import rules
 from anycloud_common.rest.invalid import ABSENT, Invalid, wrong
 
-Choices = Sequence[tuple[frozenset[str], Callable[[dict[str, Any]], dict[str, Any]]]]
+Choices = Sequence[tuple[Sequence[str], Callable[[dict[str, Any]], dict[str, Any]]]]
 
 
 def tags(union: OneofDescriptor) -> dict[str, FieldDescriptor]:
@@ -31,22 +31,22 @@ def choose_by_tag(
 
 def choose_by_keys(given: dict[str, Any], choices: Choices) -> dict[str, Any]:
     """The member is the one of which a telling key is there, even if not all that it needs."""
-    found = [(keys, decode) for keys, decode in choices if not keys.isdisjoint(given)]
+    found = [(key, decode) for keys, decode in choices if (key := next((k for k in keys if k in given), None))]
     if len(found) == 1:
         return found[0][1](given)
     if found:
-        keys = sorted(min(k & given.keys()) for k, _ in found)
-        raise Invalid(f"the keys {' and '.join(keys)} exclude each other")
-    raise Invalid(f"needs one of the keys {', '.join(min(k) for k, _ in choices)}")
+        raise Invalid(f"the keys {' and '.join(key for key, _ in found)} exclude each other")
+    raise Invalid(f"needs one of the keys {', '.join(keys[0] for keys, _ in choices)}")
 
 
-def telling_keys(union: OneofDescriptor) -> list[tuple[frozenset[str], FieldDescriptor]]:
-    """For each member its required keys that no other member has."""
+def telling_keys(union: OneofDescriptor) -> list[tuple[tuple[str, ...], FieldDescriptor]]:
+    """For each member its required keys that no other member has, in the order of declaration."""
     fields = {member.name: rules.message_type(member).fields for member in union.fields}
     told = []
     for member in union.fields:
         others = {f.json_name for name, own in fields.items() if name != member.name for f in own}
-        keys = frozenset(f.json_name for f in fields[member.name] if rules.is_required(f)) - others
+        required = [f.json_name for f in fields[member.name] if rules.is_required(f)]
+        keys = tuple(key for key in required if key not in others)
         if not keys:
             raise ValueError(f"{member.full_name}: no required key tells it from the other members")
         told.append((keys, member))
