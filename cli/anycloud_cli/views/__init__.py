@@ -1,0 +1,1 @@
+"""How API objects look in text: pure functions from JSON to lines."""
