@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import google.api.annotations_pb2
-from anycloud_common.rest import Binding, Codec, Invalid, load, routes, wrapper
+from anycloud_common.rest import Binding, Codec, Invalid, load, routes
 from google.api import httpbody_pb2
 from google.protobuf import descriptor_pb2
-from grpc_tools import protoc
+from grpc_tools import protoc  # type: ignore[import-untyped]
 
 HERE = Path(__file__).parent
 PROTO = HERE.parents[2] / "proto"
@@ -48,7 +48,7 @@ def binding(method: str) -> Binding:
 
 def request(method: str, body: bytes = b"", content_type: str = "application/json", **params: str | list[str]) -> Any:
     """Decodes what Envoy would send for this body and these parameters (`page__size` is `page.size` in the query)."""
-    wrapped: Any = wrapper.message_class(ROUTES[method])()
+    wrapped: Any = binding(method)._wrapper()
     for name, value in params.items():
         *above, leaf = name.split("__")
         target = wrapped

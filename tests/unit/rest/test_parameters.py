@@ -58,7 +58,7 @@ def test_absent_parameters_stay_unset() -> None:
     ],
 )
 def test_a_broken_rule_names_the_parameter(name: str, value: str, text: str) -> None:
-    assert refusal("ListThings", **{name: value}) == text
+    assert refusal("ListThings", b"", "", **{name: value}) == text
 
 
 @pytest.mark.parametrize("values", [["1", "2"], ["1", "1"]])

@@ -52,12 +52,13 @@ def per_second(field: FieldDescriptor, rule: rest.FieldRule) -> int:
 
 
 def _time(kind: str, units: int) -> Check:
-    first, last = (limit * units for limit in _LIMITS[kind])
+    first, last = _LIMITS[kind]
+    low, beyond = first * units, (last + 1) * units
     whole = units > 1
     said = "an integer number of milliseconds" if whole else "a number of seconds"
 
     def check_time(value: Any) -> dict[str, int]:
-        if (type(value) is not int and (whole or type(value) is not float)) or not first <= value <= last:
+        if (type(value) is not int and (whole or type(value) is not float)) or not low <= value < beyond:
             raise wrong(said, value)
         nanos = int(value * 1000000) if whole else round(value * 1000000000)
         seconds, rest_of_second = divmod(nanos, 1000000000)
