@@ -1,0 +1,3 @@
+from anycloud_sandbox.cli import main
+
+main()

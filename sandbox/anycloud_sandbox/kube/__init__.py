@@ -1,0 +1,1 @@
+"""A small Kubernetes: objects, watches, identities, and the controllers that the product leans on."""
