@@ -52,6 +52,10 @@ def _migrate_filled(data_dir: Path, image: Stamp, held: ExitStack) -> None:
             f"{image.version} (schema {image.schema_version}); going back to an older version is a restore."
         )
     behind = _behind(files)
+    if found is not None and (emptied := [service for service, current in behind.items() if current is None]):
+        raise MigrationError(
+            f"The data directory {data_dir} is damaged: the {emptied[0]} database has lost its tables."
+        )
     if any(current is not None for current in behind.values()):
         _copy(files, data_dir / f"before-schema-{image.schema_version}")
     for service in behind:
