@@ -1,4 +1,4 @@
-"""A kill between any two steps of an admission or a release leaves both, owner and hold, or neither; nothing is stuck."""
+"""A kill between any two steps leaves both, owner and hold, or neither; and nothing is stuck."""
 
 from __future__ import annotations
 
@@ -134,6 +134,17 @@ async def test_a_release_of_an_admitted_owner_goes_on_after_a_kill(
     await caller.crash()
     await _settled(caller, parent, eventually)
     assert await parent.held() == set() and await caller.visible() == {"dep-1": 1}
+
+
+async def test_what_an_ended_process_left_pending_is_cancelled_at_the_next_start_not_at_the_end_of_its_lease(
+    caller: CallerService,
+) -> None:
+    admission_id = await _until_acquired(caller)
+    await caller.admissions.recover()
+    assert await caller.states() == {admission_id: "pending"}
+    await caller.crash()
+    await caller.admissions.recover()
+    assert await caller.states() == {admission_id: "cancelling"}
 
 
 async def test_an_acquire_that_arrives_after_the_recovery_is_refused(
