@@ -78,6 +78,13 @@ def test_a_union_lies_flat_beside_the_other_keys() -> None:
     assert encoded(pb.Target(deployment_target={"deployment": "d"})) == {"deployment": "d"}
 
 
+def test_the_keys_of_a_flat_message_stand_in_the_object_around_it() -> None:
+    listed = pb.ListedPart(position=3, part={"name": "a"}, note="n")
+    assert encoded(listed) == {"name": "a", "parts": [], "position": 3, "note": "n"}
+    with pytest.raises(BadResponse, match=r"shapes.v1.ListedPart.part is not set"):
+        encoded(pb.ListedPart(position=3))
+
+
 def test_messages_may_refer_to_themselves() -> None:
     part = pb.Part(name="a", parts=[{"name": "b"}])
     assert encoded(part) == {"name": "a", "parts": [{"name": "b", "parts": []}]}

@@ -108,11 +108,18 @@ def test_a_type_without_json_form_is_refused_in_both_directions(name: str) -> No
         "SameKeyTwice",
         "BareOfTwoTexts",
         "BareOfTwoFields",
+        "Flat",
     ],
 )
 def test_a_rule_that_cannot_hold_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"mistakes.v1.{name}|mistakes.v1.Part"):
         Codec().decoder(getattr(mistakes, name).DESCRIPTOR)
+
+
+@pytest.mark.parametrize("name", ["FlatTwice", "FlatOptional", "FlatList"])
+def test_a_flat_message_that_cannot_lie_flat_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"mistakes.v1.{name}"):
+        Codec().encoder(getattr(mistakes, name).DESCRIPTOR)
 
 
 def test_a_method_that_cannot_be_served_is_refused() -> None:

@@ -130,7 +130,7 @@ class Decoders:
 
     def _member(self, name: str, member: FieldDescriptor, own: Targets, tag: tuple[str, ...]) -> Decode:
         kind = rules.message_type(member)
-        if rules.union_of(kind) or rules.message_rule(kind).bare:
+        if not rules.is_plain(kind):
             raise ValueError(f"{member.full_name}: a union member is a plain message")
         keys = self._keys(own + [(f, "u") for f in kind.fields], tag, kind)
         function = f"{name}_{member.name}"
@@ -172,6 +172,8 @@ class Decoders:
     def field(self, field: FieldDescriptor) -> str:
         """Name of a function from the field's JSON value to its constructor argument."""
         bounds.refuse_misplaced(field)
+        if rules.field_rule(field).flat:
+            raise ValueError(f"{field.full_name}: `flat` is for responses")
         if not field.is_repeated:
             return self._one(field, rules.field_rule(field))
         name, new = self._generated.reserve("all", field.full_name)

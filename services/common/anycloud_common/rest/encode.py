@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from anycloudapi.rest.v1 import options_pb2 as rest
@@ -65,15 +65,22 @@ class Encoders:
         return name
 
     def _object(self, message: Descriptor) -> list[str]:
-        always = [f for f in rules.plain_fields(message) if not rules.field_rule(f).omit_when_unset]
-        omitted = [f for f in rules.plain_fields(message) if rules.field_rule(f).omit_when_unset]
+        fields = rules.plain_fields(message)
+        refuse_same_keys(message)
+        always = [f for f in fields if not rules.field_rule(f).omit_when_unset]
+        omitted = [f for f in fields if rules.field_rule(f).omit_when_unset]
         union = rules.union_of(message)
-        literal = "{" + ", ".join(f"{f.json_name!r}: {self._always(f)}" for f in always) + "}"
+        literal = "{" + ", ".join(self._entry(f) for f in always) + "}"
         if not omitted and union is None:
             return [f"return {literal}"]
         body = [f"d = {literal}"]
         body += [f"if {_is_set(f)}: d[{f.json_name!r}] = {self._field(f)}" for f in omitted]
         return body + (self._union(union) if union else []) + ["return d"]
+
+    def _entry(self, field: FieldDescriptor) -> str:
+        """Python text for the field's part of the dict display."""
+        value = self._always(field)
+        return f"**({value})" if rules.field_rule(field).flat else f"{field.json_name!r}: {value}"
 
     def _bare(self, message: Descriptor) -> list[str]:
         fields = rules.bare_fields(message)
@@ -131,6 +138,23 @@ class Encoders:
             return {number: wire for wire, number in rules.wire_values(enum).items()}
 
         return self._generated.constant("spelling", enum.full_name, spelling)
+
+
+def refuse_same_keys(message: Descriptor) -> None:
+    """The keys of a `flat` message have to differ from those of the object around it."""
+    keys = list(_keys(message))
+    if len(set(keys)) != len(keys):
+        raise ValueError(f"{message.full_name}: two fields with the same JSON key")
+
+
+def _keys(message: Descriptor) -> Iterator[str]:
+    for field in rules.plain_fields(message):
+        if not rules.field_rule(field).flat:
+            yield field.json_name
+        elif field.is_repeated or rules.is_optional(field) or not rules.is_plain(rules.message_type(field)):
+            raise ValueError(f"{field.full_name}: what is flat is one plain message, and always set")
+        else:
+            yield from _keys(rules.message_type(field))
 
 
 def _is_set(field: FieldDescriptor) -> str:

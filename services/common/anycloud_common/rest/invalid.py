@@ -13,7 +13,7 @@ SHOWN_CHARACTERS = 40
 SECRET_WORDS = ("key", "secret", "token", "password", "webhook")
 
 
-class Invalid(Exception):  # noqa: N818 - what the request is
+class Invalid(Exception):
     """A request that does not have the declared shape. `str()` is the text for the client: `vmTypes[0]: must be …`."""
 
     def __init__(self, rule: str, *path: str | int, value: object = ABSENT) -> None:

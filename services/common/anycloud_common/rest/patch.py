@@ -36,7 +36,7 @@ class _Key:
 
 def patcher(message: Descriptor, decoders: Decoders, skip: frozenset[str] = frozenset()) -> Patch:
     """`skip`: fields that the path fills. No key is required in a PATCH."""
-    if rules.union_of(message) is not None or rules.message_rule(message).bare:
+    if not rules.is_plain(message):
         raise ValueError(f"{message.full_name}: a PATCH body is a plain message")
     keys = {f.json_name: _key(f, decoders) for f in message.fields if f.name not in skip}
     is_open = rules.message_rule(message).open

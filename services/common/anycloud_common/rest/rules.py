@@ -85,6 +85,11 @@ def plain_fields(message: Descriptor) -> list[FieldDescriptor]:
     return [f for f in message.fields if f.number not in members]
 
 
+def is_plain(message: Descriptor) -> bool:
+    """Our own message whose JSON is an object with the same keys always."""
+    return union_of(message) is None and not message_rule(message).bare and not message.full_name.startswith(GOOGLE)
+
+
 def bare_fields(message: Descriptor) -> Sequence[FieldDescriptor]:
     """The only field of a `bare` message, or the members of its only oneof."""
     union = union_of(message)

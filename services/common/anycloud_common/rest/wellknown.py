@@ -19,7 +19,7 @@ _LIMITS = {"Timestamp": (-62135596800, 253402300799), "Duration": (-315576000000
 _PER_SECOND = {rest.NUMERIC_TIME_MILLIS: 1000, rest.NUMERIC_TIME_SECONDS: 1}
 
 
-class BadResponse(Exception):  # noqa: N818 - what the response is
+class BadResponse(Exception):
     """A handler's message that has no JSON form: our mistake, never the client's."""
 
 
