@@ -62,6 +62,10 @@ class Binding:
         """Response, or one message of a stream (a line of NDJSON) -> bytes of HttpBody. Raises BadResponse."""
         return self._write(message)
 
+    def compile(self) -> None:
+        """What the first use of the route would do; shows a mistake in its protos as ValueError."""
+        _ = self._wrapper, self._request, self._params, self._write, self.route.takes_body and self._read_body
+
     @cached_property
     def _wrapper(self) -> type[Message]:
         return wrapper.message_class(self.route)
