@@ -52,6 +52,13 @@ local function set_status(handle, headers)
   end
 end
 
+-- The transcoder's text names a message type that exists in the gateway alone.
+local function tidy(handle)
+  local text = handle:body(true)
+  local told = text:getBytes(0, text:length())
+  text:setBytes((told:gsub('Could not find field (\\".-\\") in the type \\"[%w%.]+\\"', "unknown query parameter %1")))
+end
+
 function envoy_on_request(handle)
   if is_native(handle:headers():get("content-type")) then
     handle:streamInfo():dynamicMetadata():set("envoy.filters.http.lua", "native", true)
@@ -68,6 +75,8 @@ function envoy_on_response(handle)
   remove_grpc_headers(headers)
   if grpc_status and grpc_status ~= "0" then
     fail(handle, headers, grpc_status)
+  elseif headers:get(":status") == "400" then
+    tidy(handle)
   else
     set_status(handle, headers)
   end

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
+import re
 import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import google.api.annotations_pb2
 import grpc
+import orjson
 from anycloud_common import calls
 from anycloud_common.calls import Principal
 from anycloud_common.errors import ApiError
+from anycloud_common.rest import route, wrapper
 from anycloud_common.server import Draining, ServerKit
 from anycloud_common.settings import Settings
 from anycloudapi.common.v1 import errors_pb2
-from grpc_tools import protoc
+from google.api import httpbody_pb2
+from grpc_tools import protoc  # type: ignore[import-untyped]
 
+log = logging.getLogger(__name__)
 HERE = Path(__file__).parent
 PROTO = HERE.parents[2] / "proto"
 OUT = Path(tempfile.mkdtemp(prefix="probe-"))
@@ -66,6 +72,8 @@ class Things(stubs.ThingsServicer):  # type: ignore[misc]
             except asyncio.CancelledError:
                 self.cancelled.set()
                 raise
+        if request.name == "abort":
+            await context.abort(grpc.StatusCode.OUT_OF_RANGE, "list again")
         if request.name.startswith("raise-"):
             raise FAILURES[request.name]()
         who = calls.current().principal
@@ -97,7 +105,9 @@ class Things(stubs.ThingsServicer):  # type: ignore[misc]
 FAILURES: dict[str, Any] = {
     "raise-declared": lambda: ApiError("CLUSTER_NOT_FOUND", "no such thing – “höchst” unique"),
     "raise-data": lambda: ApiError("CREDENTIAL_NOT_FOUND", "none", errors_pb2.CredentialErrorData(name="aws")),
-    "raise-undeclared": lambda: ApiError("SECRET_IN_USE", "x", errors_pb2.SecretInUseData(name="s", workload_ids=["w"])),
+    "raise-undeclared": lambda: ApiError(
+        "SECRET_IN_USE", "x", errors_pb2.SecretInUseData(name="s", workload_ids=["w"])
+    ),
     "raise-busy": lambda: StoreBusyLike("queue full"),
     "raise-crash": lambda: RuntimeError("secret detail acapi_leaked"),
     "raise-refused": lambda: ApiError("UNAUTHORIZED", "no"),
@@ -115,6 +125,7 @@ class Work(stubs.WorkServicer):  # type: ignore[misc]
             raise ApiError("WORKLOAD_UNAUTHORIZED", "not a workload's token")
         self.entered.set()
         if request.wait_ms:
+            log.info("held")
             await self._draining.race(asyncio.sleep(request.wait_ms / 1000))
             return pb.NextResponse()
         return pb.NextResponse(thing=pb.Thing(name=bearer))
@@ -129,17 +140,22 @@ class SignIn(stubs.SignInServicer):  # type: ignore[misc]
         return pb.Thing(name=calls.current().bearer)
 
 
+def left(context: Any) -> str:
+    """Seconds until the deadline."""
+    seconds = context.time_remaining()
+    return "-" if seconds is None else f"{seconds:.0f}"
+
+
 class Siblings(internal_stubs.SiblingsServicer):  # type: ignore[misc]
     async def Ask(self, request: Any, context: Any) -> Any:
         call = calls.current()
         assert call.principal is not None
-        left = context.time_remaining()
         build = call.headers.get("anycloud-build")
-        facts = [call.principal.kind, call.principal.id, call.request_id, build, f"{left:.0f}" if left else "-"]
+        facts = [call.principal.kind, call.principal.id, call.request_id, build, left(context)]
         return internal_pb.Answer(text=" ".join(map(str, facts)))
 
     async def Follow(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        yield internal_pb.Answer(text="here")
+        yield internal_pb.Answer(text=f"here {left(context)}")
         await asyncio.Event().wait()
 
 
@@ -171,10 +187,53 @@ class Probe:
 
 def settings(runtime_dir: Path) -> Settings:
     return Settings(
-        mode="installer", data_dir=runtime_dir, runtime_dir=runtime_dir, public_url="http://127.0.0.1:1", api_version=VERSION
+        mode="installer",
+        data_dir=runtime_dir,
+        runtime_dir=runtime_dir,
+        public_url="http://127.0.0.1:1",
+        api_version=VERSION,
     )
 
 
 def channel(runtime_dir: Path) -> grpc.aio.Channel:
     """As a stranger on the socket would connect."""
     return grpc.aio.insecure_channel(f"unix:{runtime_dir}/probe.sock")
+
+
+GRPC = (("authorization", f"Bearer {TOKEN}"),)
+REST = (*GRPC, ("anycloud-client-version", VERSION), ("x-envoy-original-path", "/v1/x"))
+
+
+class Answer(NamedTuple):
+    status: int
+    body: Any
+
+
+def _answer(raw: bytes) -> Answer:
+    made = httpbody_pb2.HttpBody.FromString(raw)
+    status = re.search(r"; status=(\d+)$", made.content_type)
+    return Answer(int(status[1]) if status else 200, orjson.loads(made.data) if made.data else None)
+
+
+def _wrapped(method: Any, fields: dict[str, Any]) -> tuple[str, bytes]:
+    """As Envoy's transcoder would send it."""
+    found = route(method)
+    assert found is not None
+    return found.grpc_path, wrapper.message_class(found)(**fields).SerializeToString()
+
+
+def method(service: str, name: str) -> Any:
+    return pb.DESCRIPTOR.services_by_name[service].methods_by_name[name]
+
+
+async def rest(channel: grpc.aio.Channel, of: Any, metadata: Any = REST, **fields: Any) -> Answer:
+    """An HTTP/JSON call as it leaves Envoy: `fields` are those of the wrapper, all of them lists of text."""
+    path, raw = _wrapped(of, fields)
+    call: Any = channel.unary_unary(path)
+    return _answer(await call(raw, metadata=metadata))
+
+
+async def rest_stream(channel: grpc.aio.Channel, of: Any, metadata: Any = REST, **fields: Any) -> list[Answer]:
+    path, raw = _wrapped(of, fields)
+    call: Any = channel.unary_stream(path)
+    return [_answer(line) async for line in call(raw, metadata=metadata)]

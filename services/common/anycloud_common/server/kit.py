@@ -37,6 +37,9 @@ _OPTIONS = [
     # Without these grpc refuses a part of every burst beyond some 1,000 calls.
     ("grpc.server.max_pending_requests", 20_000),
     ("grpc.server.max_pending_requests_hard_limit", 40_000),
+    # The gateway takes 24 KiB of headers; grpc's own limit begins to refuse at 8.
+    ("grpc.max_metadata_size", 32 << 10),
+    ("grpc.absolute_max_metadata_size", 64 << 10),
     ("grpc.so_reuseport", 0),
 ]
 

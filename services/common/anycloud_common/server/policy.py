@@ -55,5 +55,7 @@ def _check(policy: Policy) -> None:
     unknown = sorted(named - errors.DECLARED.keys())
     if unknown:
         raise ValueError(f"{policy.path} names errors that are not declared: {', '.join(unknown)}")
+    if any(errors.DECLARED[code].data for code in (policy.invalid, policy.unavailable) if code):
+        raise ValueError(f"{policy.path}: codes of `invalid` and `unavailable` can't be ones with data")
     if policy.declares is not None and not policy.declares >= named:
         raise ValueError(f"{policy.path}: its codes of `invalid` and `unavailable` belong into `errors`")
