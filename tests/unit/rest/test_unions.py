@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.rest.shapes import pb, refusal, request
+from tests.unit.rest.shapes import CODEC, pb, refusal, request
 
 CHOICE = "one of AWS, Lambda, local"
 
@@ -43,6 +43,11 @@ def test_the_tag_chooses_the_member(keys: dict[str, Any], expected: dict[str, An
 )
 def test_a_wrong_tag_or_a_key_of_another_member_is_refused(keys: dict[str, Any], text: str) -> None:
     assert refusal("CreateThing", account(**keys)) == text
+
+
+def test_an_open_object_around_a_union_ignores_unknown_keys() -> None:
+    decode = CODEC.decoder(pb.OpenAccount.DESCRIPTOR)
+    assert decode({"kind": "lambda", "region": "r", "other": 1}) == {"lambda": {"region": "r"}}
 
 
 def test_keys_choose_the_member_of_an_untagged_union() -> None:

@@ -112,7 +112,7 @@ class Decoders:
         own = [(f, "k") for f in rules.plain_fields(message) if f.name not in skip]
         union = rules.union_of(message)
         if union is None:
-            return [check, "k = {}", *self._keys(own, (), message), "return k"]
+            return [check, "k = {}", *self._keys(own, (), message, rules.message_rule(message).open), "return k"]
         return [check, self._union(name, union, own)]
 
     def _union(self, name: str, union: OneofDescriptor, own: Targets) -> str:
@@ -122,25 +122,23 @@ class Decoders:
             by_tag = {tag: self._member(name, m, own, (rule.tag_key,)) for tag, m in tags(union).items()}
             table = self._generated.constant("tags", name, lambda: by_tag)
             return f"return choose_by_tag(o, {rule.tag_key!r}, {table})"
-        if rule.by_keys:
-            by_keys = [(keys, self._member(name, m, own, ())) for keys, m in telling_keys(union)]
-            table = self._generated.constant("keys", name, lambda: by_keys)
-            return f"return choose_by_keys(o, {table})"
-        raise ValueError(f"{union.full_name}: a oneof needs the `union` option")
+        by_keys = [(keys, self._member(name, m, own, ())) for keys, m in telling_keys(union)]
+        table = self._generated.constant("keys", name, lambda: by_keys)
+        return f"return choose_by_keys(o, {table})"
 
     def _member(self, name: str, member: FieldDescriptor, own: Targets, tag: tuple[str, ...]) -> Decode:
         kind = rules.message_type(member)
         if not rules.is_plain(kind):
             raise ValueError(f"{member.full_name}: a union member is a plain message")
-        keys = self._keys(own + [(f, "u") for f in kind.fields], tag, kind)
+        is_open = any(rules.message_rule(m).open for m in (kind, member.containing_type) if m is not None)
+        keys = self._keys(own + [(f, "u") for f in kind.fields], tag, kind, is_open)
+        body = [f"k = {{{member.name!r}: (u := {{}})}}", *keys, "return k"]
         function = f"{name}_{member.name}"
-        self._generated.function(
-            function, "o", [f"k = {{{member.name!r}: (u := {{}})}}", *keys, "return k"], member.full_name
-        )
+        self._generated.function(function, "o", body, member.full_name)
         decode: Decode = self._generated[function]
         return decode
 
-    def _keys(self, fields: Targets, tag: tuple[str, ...], message: Descriptor) -> list[str]:
+    def _keys(self, fields: Targets, tag: tuple[str, ...], message: Descriptor, is_open: bool) -> list[str]:
         known = (*tag, *(f.json_name for f, _ in fields))
         if len(set(known)) != len(known):
             raise ValueError(f"{message.full_name}: two fields with the same JSON key")
@@ -150,7 +148,7 @@ class Decoders:
             body += [f"    {line}" for line in self._assign(field, target)]
             if rules.is_required(field):
                 body.append(f"else: raise Invalid('is required', {field.json_name!r})")
-        if not rules.message_rule(message).open:
+        if not is_open:
             body.append(f"if n != len(o): refuse_unknown(o, {known!r})")
         return body
 

@@ -32,7 +32,10 @@ def field_rule(field: FieldDescriptor) -> rest.FieldRule:
 
 
 def union_rule(oneof: OneofDescriptor) -> rest.UnionRule:
-    return oneof.GetOptions().Extensions[rest.union]
+    rule = oneof.GetOptions().Extensions[rest.union]
+    if not rule.tag_key and not rule.by_keys:
+        raise ValueError(f"{oneof.full_name}: a oneof needs the `union` option")
+    return rule
 
 
 def value_rule(value: EnumValueDescriptor) -> rest.EnumValueRule:

@@ -15,7 +15,10 @@ Choices = Sequence[tuple[Sequence[str], Callable[[dict[str, Any]], dict[str, Any
 
 def tags(union: OneofDescriptor) -> dict[str, FieldDescriptor]:
     """Value of the tag key -> member."""
-    return {rules.field_rule(member).tag or member.name: member for member in union.fields}
+    members = {rules.field_rule(member).tag or member.name: member for member in union.fields}
+    if len(members) != len(union.fields):
+        raise ValueError(f"{union.full_name}: two members with the same tag")
+    return members
 
 
 def choose_by_tag(
