@@ -32,7 +32,7 @@ class KubeError(Exception):
         self.resource = resource
 
 
-class Foreign(Exception):  # noqa: N818 - the word of the design
+class Foreign(Exception):
     """An object of that name exists and isn't ours. It was left as it is."""
 
     def __init__(self, kind: str, namespace: str | None, name: str) -> None:

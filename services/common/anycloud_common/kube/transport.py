@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 import orjson
 
 from anycloud_common.clock import Clock
+from anycloud_common.http_json import may_use_proxy
 from anycloud_common.kube.errors import KubeError, from_status
 
 DEADLINE_S = 10.0
@@ -133,6 +134,7 @@ class Transport:
         client = await asyncio.to_thread(importlib.import_module, "kubernetes.aio.client.api_client")
         configuration = client.Configuration(host=self._endpoint, ca_cert_data=self._ca_pem or None)
         configuration.connection_pool_maxsize = 0  # watches and logs hold theirs; calls are bounded here
+        configuration.client_session_kwargs = {"trust_env": may_use_proxy(self._endpoint)}
         return client.ApiClient(configuration)
 
 
