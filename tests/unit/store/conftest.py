@@ -1,6 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -73,3 +80,38 @@ def without_root() -> Callable[[], None]:
             libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
     return drop
+
+
+_SERVER = shutil.which("postgres") or next((str(p) for p in Path("/usr/lib/postgresql").glob("*/bin/postgres")), None)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL server that lives for these tests, on a socket of its own."""
+    if _SERVER is None:
+        pytest.skip("needs the PostgreSQL server: apt-get install postgresql, or its bin directory in PATH")
+    as_user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory(prefix="pg-") as scratch:
+        data = Path(scratch) / "data"
+        data.mkdir()
+        if as_user:  # the server refuses to run as root
+            shutil.chown(scratch, "postgres")
+            shutil.chown(data, "postgres")
+        initdb = [str(Path(_SERVER).resolve().with_name("initdb")), "-A", "trust", "-U", "shop", "-N", "-D", str(data)]
+        subprocess.run(initdb, check=True, capture_output=True, cwd=scratch, **as_user)  # type: ignore[call-overload]
+        command = [_SERVER, "-D", str(data), "-k", scratch, "-c", "listen_addresses=", "-F"]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=scratch, **as_user) as server:  # type: ignore[call-overload]
+            try:
+                yield _answering(f"postgresql://shop@/postgres?host={scratch}")
+            finally:
+                server.send_signal(signal.SIGINT)  # a fast shutdown
+
+
+def _answering(url: str) -> str:
+    import psycopg
+
+    for _ in range(200):
+        with contextlib.suppress(psycopg.OperationalError), psycopg.connect(url):
+            return url
+        time.sleep(0.05)
+    raise TimeoutError("the PostgreSQL server didn't start")

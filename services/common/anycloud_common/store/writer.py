@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from anycloud_common.store.backend import Backend
 from anycloud_common.store.changes import ChangeLog
 from anycloud_common.store.errors import StoreBusy, StoreUnavailable
+from anycloud_common.store.ownership import OWNER_LEASE_MS, RENEW_EVERY, renew
 
 GROUP = 64  # functions in one transaction at most
 QUEUE = 1024  # functions waiting at most
@@ -26,10 +29,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Owner:
-    """Who this process is in the database: its epoch, and the table of living owners."""
+    """Who this process is in the database: its epoch, and the table of living owners.
+
+    renew: whether its row expires (there may be other replicas), and is renewed by the writer.
+    """
 
     epoch: int
     table: Table
+    renew: bool
 
 
 class Tx:
@@ -106,6 +113,7 @@ class Writer:
         self._changes = ChangeLog(service)
         self._fatal = fatal
         self._queue: queue.Queue[_Job | None] = queue.Queue(QUEUE)
+        self._renewed = time.monotonic()
         self._closed = threading.Event()
         self._closing = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"store-{service}", daemon=True)
@@ -140,28 +148,31 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            while group := self._next_group():
+            while (group := self._next_group()) is not None:
                 self._commit(group)
         except BaseException as error:
             self._closed.set()
             log.critical("The writer of the database can't go on", exc_info=error)
             self._fatal(str(error) if isinstance(error, _OutcomeUnknownError) else f"the writer failed: {error!r}")
         finally:
-            self._conn.close()
+            with contextlib.suppress(DBAPIError):  # a lost connection can't be closed, and needn't be
+                self._conn.close()
 
-    def _next_group(self) -> list[_Job]:
-        """What is queued now, at least one; empty at the end. Nobody waits for company: it comes during a COMMIT."""
+    def _next_group(self) -> list[_Job] | None:
+        """What is queued now; None at the end. Nobody waits for company: it comes while a COMMIT is being synced.
+
+        A group is empty only when nothing else made the owner's row be renewed in time.
+        """
         group: list[_Job] = []
-        job = self._queue.get()
-        while job is not None:
-            group.append(job)
-            if len(group) == GROUP:
-                break
-            try:
+        with contextlib.suppress(queue.Empty):
+            job = self._queue.get(timeout=RENEW_EVERY if self._owner.renew else None)
+            while job is not None:
+                group.append(job)
+                if len(group) == GROUP:
+                    return group
                 job = self._queue.get_nowait()
-            except queue.Empty:
-                break
-        if job is None and group:
+            if not group:
+                return None
             self._queue.put(None)  # the end mark again, for the next call
         return group
 
@@ -179,25 +190,38 @@ class Writer:
         try:
             transaction = self._conn.begin()
         except DBAPIError as error:
-            self._conn.rollback()
+            self._roll_back()
             raise _lost(error) from error
         try:
             now = self._backend.now_ms(self._conn)
+            self._renew(now)
             for job in group:
                 self._apply(job, now)
         except _GroupLostError:
-            transaction.rollback()
+            self._roll_back()
             raise
         except DBAPIError as error:
-            transaction.rollback()
+            self._roll_back()
             raise _lost(error) from error
         try:
             transaction.commit()
         except DBAPIError as error:
             if not self._backend.commit_undone(self._conn, error):
                 raise _OutcomeUnknownError(f"the outcome of COMMIT is unknown: {error.orig}") from error
-            transaction.rollback()
+            self._roll_back()
             raise _lost(error) from error
+
+    def _roll_back(self) -> None:
+        try:
+            self._conn.rollback()
+        except DBAPIError as error:  # then the transaction goes with its connection; the next group opens another
+            log.warning("ROLLBACK failed: %s", error.orig)
+            self._conn.invalidate()
+
+    def _renew(self, now: int) -> None:
+        if self._owner.renew and time.monotonic() - self._renewed >= RENEW_EVERY / 2:
+            renew(self._conn, self._owner.table, self._owner.epoch, now + OWNER_LEASE_MS)
+            self._renewed = time.monotonic()
 
     def _apply(self, job: _Job, now: int) -> None:
         """Runs one function. An error in it undoes that function alone, unless it took the transaction with it."""

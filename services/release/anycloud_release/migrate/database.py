@@ -75,6 +75,27 @@ def migrate_service(path: Path, service: str, migrations: Path | None = None) ->
         raise MigrationError(f"The {service} database at {path} wasn't migrated and is unchanged: {reason}.") from error
 
 
+def migrate_postgres(url: str, service: str, migrations: Path | None = None) -> None:
+    """Brings one service's schema of a PostgreSQL database to the newest revision, in one transaction; makes the schema
+    where it is absent. Raises MigrationError, and then nothing is changed."""
+    from anycloud_common.store.postgres import PostgresBackend
+
+    directory = migrations or heads.migrations_dir(service)
+    backend = PostgresBackend(url, service)
+    try:
+        target = heads.expected_head(service, directory)
+        with backend.connect_writer() as conn, conn.begin():
+            conn.exec_driver_sql(f'CREATE SCHEMA IF NOT EXISTS "{service}"')
+            _upgrade(conn, service, directory, target)
+    except StoreOpenError:
+        raise
+    except Exception as error:  # whatever a migration may raise
+        reason = " ".join(str(getattr(error, "orig", None) or error).split())
+        raise MigrationError(f"The {service} schema wasn't migrated and is unchanged: {reason}.") from error
+    finally:
+        backend.close()
+
+
 def schema_differences(path: Path, service: str, metadata: MetaData) -> list[Any]:
     """How the migrated tables of a service differ from its MetaData; empty when they agree. For tests."""
     from alembic.autogenerate import compare_metadata
