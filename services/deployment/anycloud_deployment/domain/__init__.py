@@ -1,0 +1,1 @@
+"""Rules of Deployments, Jobs and Secrets: pure functions and frozen dataclasses."""

@@ -1,0 +1,26 @@
+"""How the rules say no."""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):
+    """A request that isn't carried out: `code` is the wire spelling of a declared error, `message` one sentence."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def invalid(message: str) -> Refusal:
+    """A Deployment that can't be as asked."""
+    return Refusal("DEPLOYMENT_INVALID", message)
+
+
+def conflict(message: str) -> Refusal:
+    """A change that another one, or the Deployment's state, stands against."""
+    return Refusal("DEPLOYMENT_CONFLICT", message)
+
+
+def not_found(message: str) -> Refusal:
+    return Refusal("DEPLOYMENT_NOT_FOUND", message)

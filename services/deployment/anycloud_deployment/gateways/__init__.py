@@ -1,0 +1,1 @@
+"""The ports, on Kubernetes, nodepool and image registries."""

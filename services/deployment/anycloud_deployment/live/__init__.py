@@ -1,0 +1,1 @@
+"""What a request must see now: Pods, tokens, offers, status."""

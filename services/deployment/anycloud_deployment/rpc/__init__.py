@@ -1,0 +1,1 @@
+"""gRPC servicers: check, call, map."""

@@ -1,0 +1,142 @@
+"""Reading Jobs, both those that aren't cleaned up yet and those in the history."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select
+
+from anycloud_deployment.domain.jobs import Job
+from anycloud_deployment.store import rows
+from anycloud_deployment.store.tables import history, jobs
+
+_CHUNK = 400  # ids in one statement
+
+_JOB = select(jobs).where(jobs.c.id == bindparam("id"))
+_PAST_JOB = select(history).where(history.c.id == bindparam("id"))
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A Job as its submitter asked for it."""
+
+    id: str
+    timeout_s: float | None = None
+    session: str | None = None
+    session_label: str | None = None
+    agent: str | None = None
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A Job with what was asked for."""
+
+    job: Job
+    submission: Submission
+    created_by: str
+    created_at: int
+    queue_order: int
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which Jobs a list shows; None leaves a question out. `session` is looked for in the label too."""
+
+    limit: int
+    since_ms: int | None = None
+    deployment_id: str | None = None
+    created_by: str | None = None
+    session: str | None = None
+    session_exact: str | None = None
+    agent: str | None = None
+    states: Collection[str] | None = None
+    text: str | None = None
+
+
+def find(conn: Connection, job_id: str) -> Submitted | None:
+    """Any Job, over or not."""
+    row = conn.execute(_JOB, {"id": job_id}).first() or conn.execute(_PAST_JOB, {"id": job_id}).first()
+    return None if row is None else _submitted(row)
+
+
+def find_open(conn: Connection, job_id: str) -> Job | None:
+    """A Job that isn't over or not cleaned up yet."""
+    row = conn.execute(_JOB, {"id": job_id}).first()
+    return None if row is None else rows.job(row)
+
+
+def holding(conn: Connection, deployment_id: str, but_generation: int | None = None) -> list[Job]:
+    """Jobs that hold a slot, oldest claim first; without those on one revision."""
+    statement = select(jobs).where(jobs.c.deployment_id == deployment_id, jobs.c.execution_id.is_not(None))
+    if but_generation is not None:
+        statement = statement.where(jobs.c.generation != but_generation)
+    return [rows.job(row) for row in conn.execute(statement.order_by(jobs.c.execution_claimed_at, jobs.c.id))]
+
+
+def ahead_of(conn: Connection, stored: Submitted) -> int | None:
+    """How many Jobs of the same queue were there before; None unless the Job is queued."""
+    if stored.job.state != "queued":
+        return None
+    earlier = select(func.count()).where(
+        jobs.c.deployment_id == stored.job.deployment_id, jobs.c.waiting, jobs.c.queue_order < stored.queue_order
+    )
+    return conn.execute(earlier).scalar_one()
+
+
+def with_ids(conn: Connection, job_ids: Sequence[str]) -> dict[str, Submitted]:
+    """Jobs that have one of these ids."""
+    found: dict[str, Submitted] = {}
+    for start in range(0, len(job_ids), _CHUNK):
+        chunk = job_ids[start : start + _CHUNK]
+        for table in (jobs, history):
+            found |= {row.id: _submitted(row) for row in conn.execute(select(table).where(table.c.id.in_(chunk)))}
+    return found
+
+
+def _with_ids(table: Table, job_ids: Sequence[str]) -> Any:
+    return select(table).where(table.c.id.in_(job_ids))
+
+
+def listed(conn: Connection, wanted: Filter) -> list[Submitted]:
+    """Newest first."""
+    found = [
+        _submitted(row)
+        for table in (jobs, history)
+        for row in conn.execute(
+            select(table)
+            .where(*_conditions(table, wanted))
+            .order_by(table.c.created_at.desc(), table.c.queue_order.desc())
+            .limit(wanted.limit)
+        )
+    ]
+    found.sort(key=lambda one: (one.created_at, one.queue_order), reverse=True)
+    return found[: wanted.limit]
+
+
+def _conditions(table: Table, wanted: Filter) -> list[ColumnElement[bool]]:
+    c = table.c
+    equal = {
+        "deployment_id": wanted.deployment_id,
+        "created_by": wanted.created_by,
+        "session": wanted.session_exact,
+        "agent": wanted.agent,
+    }
+    conditions: list[ColumnElement[bool]] = [c[name] == value for name, value in equal.items() if value is not None]
+    if wanted.since_ms is not None:
+        conditions.append(c.created_at >= wanted.since_ms)
+    if wanted.session is not None:
+        conditions.append(or_(c.session == wanted.session, c.session_label == wanted.session))
+    if wanted.states is not None:
+        conditions.append(c.state.in_(wanted.states))
+    if wanted.text is not None:
+        columns = (c.id, c.deployment_id, c.session, c.session_label, c.agent, c.message)
+        conditions.append(or_(*(column.icontains(wanted.text, autoescape=True) for column in columns)))
+    return conditions
+
+
+def _submitted(row: rows.AnyRow) -> Submitted:
+    timeout_s = None if row.timeout_s is None else float(row.timeout_s)
+    submission = Submission(row.id, timeout_s, row.session, row.session_label, row.agent)
+    return Submitted(rows.job(row), submission, row.created_by, row.created_at, row.queue_order)
