@@ -21,6 +21,8 @@ def command(config: Path, concurrency: int = 1) -> list[str]:
         "--concurrency",
         str(concurrency),
         "--disable-hot-restart",  # it would share memory between installations on one machine
+        "--file-flush-interval-msec",
+        "1000",  # lines of the access log are there within a second
         "--log-level",
         "warning",
     ]

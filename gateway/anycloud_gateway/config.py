@@ -188,7 +188,8 @@ def _cluster(domain: str, socket: Path) -> dict[str, Any]:
         "type": "STATIC",
         "connect_timeout": "1s",
         "load_assignment": {"cluster_name": domain, "endpoints": [{"lb_endpoints": [endpoint]}]},
-        "common_lb_config": {"healthy_panic_threshold": {"value": 0}},
+        # Envoy's default waits a second with what a health check found.
+        "common_lb_config": {"healthy_panic_threshold": {"value": 0}, "update_merge_window": "0s"},
         "circuit_breakers": {"thresholds": [limits]},
         "health_checks": [_health_check()],
         "typed_extension_protocol_options": {
