@@ -7,19 +7,25 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from anycloud_supervisor.failures import SupervisorError
 
+if TYPE_CHECKING:
+    from anycloud_supervisor import local
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """`local` and `hosted` serve until SIGTERM; `status` and `stop` print JSON about the local installation."""
+
+def main(argv: Sequence[str] | None = None, plan: local.Plan | None = None) -> int:
+    """`local` and `hosted` serve until SIGTERM; `status` and `stop` print JSON about the local installation.
+
+    `plan` replaces the processes of the local installation."""
     given = _parser().parse_args(argv)
     os.umask(0o077)
     if given.what == "local":
         from anycloud_supervisor import local
         from anycloud_supervisor.reports import Reports
 
-        return local.run(local.Request(given.port, given.sandbox), Reports(given.report), os.environ)
+        return local.run(local.Request(given.port, given.sandbox), Reports(given.report), os.environ, plan)
     if given.what == "hosted":
         from anycloud_supervisor import hosted
 

@@ -61,7 +61,7 @@ class Watched:
             await self._drain()
             child.signal(signal.SIGTERM)
             if not await within(self._clock, self.spec.stop_seconds, child.wait()):
-                log.warning("killed, since it didn't end in time", extra={"process": self.spec.name})
+                log.warning("killed, since it didn't end in time", extra={"child": self.spec.name})
                 child.signal(signal.SIGKILL)
                 await within(self._clock, _KILLED_SECONDS, child.wait())
         if self._keeper is not None:
@@ -75,7 +75,7 @@ class Watched:
         try:
             await asyncio.wait_for(self.spec.before_stop(), _DRAIN_SECONDS)
         except Exception as error:
-            log.warning("drain failed", extra={"process": self.spec.name, "error": type(error).__name__})
+            log.warning("drain failed", extra={"child": self.spec.name, "error": type(error).__name__})
 
     async def _run_task(self) -> None:
         try:
@@ -91,6 +91,14 @@ class Watched:
             raise self._refusal(describe_exit(code))
 
     async def _keep(self, started: asyncio.Future[None]) -> None:
+        try:
+            await self._run_for_ever(started)
+        except Exception as error:
+            log.critical("a process is no longer watched", extra={"child": self.spec.name}, exc_info=True)
+            if not started.done():
+                started.set_exception(error)
+
+    async def _run_for_ever(self, started: asyncio.Future[None]) -> None:
         """Runs the process again and again. `started` gets the first readiness, or the refusal to start at all."""
         while True:
             begun = self._clock.monotonic()
@@ -102,7 +110,7 @@ class Watched:
                 started.set_exception(self._refusal(reason))
                 return
             pause = self._backoff.after(self._clock.monotonic() - begun)
-            log.warning("ended", extra={"process": self.spec.name, "reason": reason, "again_in": pause})
+            log.warning("ended", extra={"child": self.spec.name, "reason": reason, "again_in": pause})
             self._ended(reason, state="backing off")
             await self._clock.sleep(pause)
             self._restarts += 1
@@ -133,7 +141,7 @@ class Watched:
         try:
             return await self.spec.ready()
         except Exception:
-            log.exception("probe failed", extra={"process": self.spec.name})
+            log.exception("probe failed", extra={"child": self.spec.name})
             return False
 
     def _launch(self) -> Child:
@@ -158,7 +166,7 @@ class Watched:
         try:
             self._record.process(self.spec.name, **facts)
         except OSError as error:
-            log.warning("state file not written", extra={"process": self.spec.name, "error": error.strerror})
+            log.warning("state file not written", extra={"child": self.spec.name, "error": error.strerror})
 
     def _refusal(self, reason: str) -> SupervisorError:
         words = self._log.last_words() if self._log is not None else None
