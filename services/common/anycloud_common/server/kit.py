@@ -15,12 +15,12 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from anycloud_common.clock import Clock, SystemClock
-from anycloud_common.rest import load, routes
+from anycloud_common.rest import Binding, Codec, route
 from anycloud_common.server import channels, sockets
 from anycloud_common.server.draining import Draining
-from anycloud_common.server.forms import Rest
+from anycloud_common.server.entry import Entry, Method
+from anycloud_common.server.forms import Native, Rest
 from anycloud_common.server.gate import Authenticator, Gate
-from anycloud_common.server.interceptor import CallInterceptor
 from anycloud_common.server.policy import policy_of
 from anycloud_common.server.reflection import Reflection
 from anycloud_common.settings import Settings
@@ -45,7 +45,10 @@ _OPTIONS = [
 
 
 class ServerKit:
-    """Handed to a service's `build`, which adds its servicers, sets the authenticator and spawns its loops."""
+    """Handed to a service's `build`, which adds its servicers, sets the authenticator and spawns its loops.
+
+    `server` is grpc's own: a servicer that is added to it directly, not by `add`, is open to everybody.
+    """
 
     def __init__(self, name: str, settings: Settings, clock: Clock) -> None:
         self.name = name
@@ -53,9 +56,10 @@ class ServerKit:
         self.clock = clock
         self.draining = Draining()
         self._gate = Gate(settings.api_version, clock)
-        self._interceptor = CallInterceptor(self._gate, clock)
-        self.server = grpc.aio.server(interceptors=[self._interceptor], options=_OPTIONS)
+        self._entry = Entry(self._gate, clock)
+        self.server = grpc.aio.server(options=_OPTIONS)
         self._health = HealthServicer()
+        self._codec = Codec()
         self._services: list[str] = []
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,9 +77,15 @@ class ServerKit:
     def add(self, add_fn: Callable[[Any, Any], None], servicer: object) -> None:
         """Serves a servicer: `kit.add(clusters_pb2_grpc.add_ClustersServicer_to_server, Clusters(...))`.
 
-        Handlers are `async def`; those of response streams are async generators.
+        Handlers are `async def`; those of response streams are async generators. Raises ValueError when the options of
+        a method contradict each other.
         """
-        add_fn(servicer, _Registrar(self.server, self._services))
+        found = _Registered()
+        add_fn(servicer, found)
+        for name, handlers in found.services.items():
+            self._services.append(name)
+            wrapped = {method: self._wrap(name, method, handler) for method, handler in handlers.items()}
+            self.server.add_registered_method_handlers(name, wrapped)
 
     def spawn(self, work: Callable[[], Awaitable[None]], name: str) -> None:
         """Runs `work` beside the server until the process ends. If it raises, the process ends with exit code 1."""
@@ -100,8 +110,7 @@ class ServerKit:
         return self._crashed
 
     async def start(self) -> None:
-        """Listens. Raises SocketError, or ValueError for a .proto whose options contradict each other."""
-        self._learn()
+        """Listens. Raises SocketError."""
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.server)
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(Reflection(self._services), self.server)
         socket = self.settings.socket(self.name)
@@ -128,16 +137,15 @@ class ServerKit:
         for channel in self._channels.values():
             await channel.close()
 
-    def _learn(self) -> None:
-        pool = descriptor_pool.Default()
-        services = [pool.FindServiceByName(name) for name in self._services]
-        policies = [policy_of(method) for service in services for method in service.methods]
-        self._interceptor.policies.update({policy.path: policy for policy in policies})
-        self._interceptor.rest.update({path: Rest(binding) for path, binding in load(routes(services)).items()})
+    def _wrap(self, service: str, name: str, handler: Any) -> Any:
+        method = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
+        http = route(method)
+        rest = Rest(Binding(http, self._codec)) if http is not None else None
+        return self._entry.wrap(Method(policy_of(method), handler, Native(handler), rest))
 
     async def _end_streams(self) -> None:
         await self.clock.sleep(STREAM_GRACE)
-        self._interceptor.end_streams()
+        self._entry.end_streams()
 
     async def _watched(self, work: Callable[[], Awaitable[None]], name: str) -> None:
         try:
@@ -153,19 +161,17 @@ class ServerKit:
             log.exception("closing failed")
 
 
-class _Registrar:
-    """Stands in for the server in the generated `add_…_to_server`, and notes the names of the services."""
+class _Registered:
+    """Stands in for the server in the generated `add_…_to_server`: what these would serve unwrapped, by service."""
 
-    def __init__(self, server: grpc.aio.Server, names: list[str]) -> None:
-        self._server = server
-        self._names = names
+    def __init__(self) -> None:
+        self.services: dict[str, Mapping[str, Any]] = {}
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        self._names.extend(handler.service_name() for handler in handlers)
-        self._server.add_generic_rpc_handlers(handlers)
+        """The same handlers in the form of older releases of grpc."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
-        self._server.add_registered_method_handlers(service, handlers)
+        self.services[service] = handlers
 
 
 @asynccontextmanager
