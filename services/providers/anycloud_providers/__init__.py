@@ -1,0 +1,1 @@
+"""The clouds, behind one narrow protocol."""

@@ -1,0 +1,1 @@
+"""The sandbox in place of a cloud: its world API over HTTP."""
