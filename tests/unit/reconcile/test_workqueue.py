@@ -104,6 +104,19 @@ async def test_next_waits_without_polling_for_a_mark_or_for_the_time_it_asked_fo
     assert await got == "a"
 
 
+async def test_a_forgotten_later_time_does_not_give_out_a_key_that_is_being_handled() -> None:
+    clock = ManualClock()
+    queue = WorkQueue(clock)
+    queue.mark("a", after=5)
+    queue.mark("a", after=0)
+    assert queue.take() == "a"
+    await clock.advance(5)
+    queue.mark("a")
+    assert queue.take() is None
+    queue.finish("a")
+    assert queue.take() == "a"
+
+
 async def test_a_key_cannot_be_begun_twice() -> None:
     queue = WorkQueue(ManualClock())
     queue.begin("a")

@@ -123,7 +123,7 @@ class Store:
         that is cancelled doesn't cancel its function. Raises StoreBusy (not run) or StoreUnavailable (rolled back).
         """
         answer: asyncio.Future[T] = self._writer.submit(fn)
-        return await asyncio.shield(answer)
+        return await answer
 
     async def read(self, fn: Callable[[Connection], T]) -> T:
         """Runs `fn` in a thread, on one snapshot that holds everything whose write has been answered.

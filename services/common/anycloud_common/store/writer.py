@@ -81,7 +81,7 @@ class _Job:
                 wake_up()
             except Exception:
                 log.exception("A wake-up after COMMIT failed")
-        if self.answer.done():  # the loop is being torn down
+        if self.answer.done():  # its caller was cancelled
             return
         if self.error is not None:
             self.answer.set_exception(self.error)
