@@ -81,9 +81,15 @@ class Image:
 def parse(reference: str) -> Reference:
     """Takes a reference apart. Raises InvalidReference, whose text is one sentence for the user."""
     found = _REFERENCE.fullmatch(reference)
-    if found is None or len(found["name"]) > _NAME_CHARACTERS:
+    parsed = Reference(found["name"], found["tag"], found["digest"]) if found else None
+    if parsed is None or len(parsed.name) > _NAME_CHARACTERS or _has_capitals(parsed.repository):
         raise InvalidReference(f"{reference!r} is no image reference such as ghcr.io/owner/name:tag.")
-    return Reference(found["name"], found["tag"], found["digest"])
+    return parsed
+
+
+def _has_capitals(repository: str) -> bool:
+    """Only hosts may have capitals; a first part without dot and port is no host here."""
+    return repository != repository.lower()
 
 
 def is_ghcr_anycloud(reference: str) -> bool:
