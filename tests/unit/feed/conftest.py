@@ -33,7 +33,7 @@ async def follower(tmp_path: Path, clock: ManualClock, source: Source) -> AsyncI
     await service.close()
 
 
-async def now(condition: Callable[[], Awaitable[bool]]) -> None:
+async def soon(condition: Callable[[], Awaitable[bool]]) -> None:
     """Waits for threads and sockets, while the clock stands still."""
     async with asyncio.timeout(10):
         while not await condition():  # noqa: ASYNC110 - what is waited for is in a database
@@ -49,6 +49,6 @@ def eventually(clock: ManualClock) -> Eventually:
             await clock.advance(1)
             return await condition()
 
-        await now(a_second_later)
+        await soon(a_second_later)
 
     return wait

@@ -11,7 +11,7 @@ from anycloud_common.clock import ManualClock
 from anycloud_common.store import StoreUnavailable
 from sqlalchemy import Connection
 
-from tests.unit.feed.conftest import Eventually, now
+from tests.unit.feed.conftest import Eventually, soon
 from tests.unit.feed.follower import Follower, mark
 from tests.unit.feed.source import Source
 
@@ -20,14 +20,14 @@ async def until_dirty(follower: Follower, *ids: str) -> None:
     async def all_dirty() -> bool:
         return await follower.dirty() == set(ids)
 
-    await now(all_dirty)
+    await soon(all_dirty)
 
 
 async def until_read(follower: Follower, seq: int) -> None:
     async def read() -> bool:
         return await follower.cursor() == seq
 
-    await now(read)
+    await soon(read)
 
 
 async def test_the_first_start_marks_all_that_is_known_also_what_the_source_never_had(
@@ -135,7 +135,7 @@ async def test_a_seq_that_the_source_never_had_is_given_up_before_anything_else(
     async def given_up() -> bool:
         return await follower.cursor() is None
 
-    await now(given_up)
+    await soon(given_up)
     await clock.sleeping(1)
     await follower.stop()
 
@@ -178,7 +178,7 @@ async def test_marks_and_cursor_are_stored_together_or_not_at_all(
     async def tried() -> bool:
         return failures == 1
 
-    await now(tried)
+    await soon(tried)
     assert await follower.dirty() == set() and await follower.cursor() == 0 and follower.woken == []
 
     async def marked() -> bool:
@@ -202,6 +202,44 @@ async def test_a_source_that_is_away_is_tried_again_after_ever_longer_waits(
         await clock.advance(wait - 0.01)
         assert calls.count == n
         await clock.advance(0.01)
+
+
+async def test_waits_are_short_again_once_a_change_came_through(
+    source: Source, follower: Follower, clock: ManualClock, eventually: Eventually
+) -> None:
+    follower.stub = calls = _Counted(source.stub)
+    await source.stop()
+    follower.start()
+    for wait in (0.1, 0.2, 0.4):
+        await clock.sleeping(1)
+        await clock.advance(wait)
+    await source.start()
+
+    async def listed() -> bool:
+        return await follower.cursor() == 0
+
+    await eventually(listed)
+    await source.change("a")
+    await until_read(follower, 1)
+    await source.stop()
+    await clock.sleeping(1)
+    asked = calls.count
+    await clock.advance(0.1)
+    assert calls.count == asked + 1
+
+
+async def test_a_list_tells_the_follower_also_what_it_does_not_know(source: Source, follower: Follower) -> None:
+    told: list[tuple[str, list[str] | None]] = []
+
+    def telling(conn: Connection, kind: str, ids: list[str] | None) -> list[str]:
+        told.append((kind, ids))
+        return []
+
+    await source.change("a", "b")
+    follower.mark = telling
+    follower.start()
+    await until_read(follower, 2)
+    assert told == [("pool", None), ("pool", ["a", "b"])] and follower.woken == []
 
 
 async def test_a_fault_in_the_marking_itself_ends_the_consumer(source: Source, follower: Follower) -> None:

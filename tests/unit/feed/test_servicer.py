@@ -54,6 +54,23 @@ async def test_a_held_stream_gets_each_change_right_after_its_commit(source: Sou
         assert await take(call, 1) == [(n, "pool", "a", n)]
 
 
+async def test_a_stream_without_news_reads_nothing(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = watch(source)
+    await source.change("a")
+    await take(call, 1)
+    await source.versions()  # behind whatever the stream reads once more
+    reads, read = 0, source.store.read
+
+    async def counted(fn: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read(fn)
+
+    monkeypatch.setattr(source.store, "read", counted)
+    await asyncio.sleep(0.05)  # real time
+    assert reads <= 1
+
+
 async def test_every_stream_gets_every_change(source: Source) -> None:
     calls = [watch(source) for _ in range(3)]
     await source.change(*"abc")

@@ -14,6 +14,13 @@ from tests.unit.holds.parent import ParentService, add_pool
 Eventually = Callable[[Callable[[], Awaitable[bool]]], Awaitable[None]]
 
 
+async def soon(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Waits for threads and sockets, while the clock stands still."""
+    async with asyncio.timeout(10):
+        while not await condition():  # noqa: ASYNC110 - what is waited for is in a database
+            await asyncio.sleep(0.005)
+
+
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
@@ -42,9 +49,10 @@ def eventually(clock: ManualClock) -> Eventually:
     """Lets background work go on, a second of its clock at a time, until the condition holds."""
 
     async def wait(condition: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(10):
-            while not await condition():
-                await clock.advance(1)
-                await asyncio.sleep(0.005)  # real time, for threads and sockets
+        async def a_second_later() -> bool:
+            await clock.advance(1)
+            return await condition()
+
+        await soon(a_second_later)
 
     return wait

@@ -62,7 +62,6 @@ def set_pool(tx: Tx, pool_id: str, state: str) -> None:
 
 def delete_pool(tx: Tx, pool_id: str) -> bool:
     """What a service does to begin a deletion: False while somebody holds the pool."""
-    holds.lock(tx, PREFIX)
     if holds.count(tx.conn, PREFIX, POOL, pool_id):
         return False
     set_pool(tx, pool_id, "deleting")

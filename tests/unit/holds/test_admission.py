@@ -14,7 +14,7 @@ from anycloud_common.store import Tx
 from sqlalchemy.exc import IntegrityError
 
 from tests.unit.holds.caller import OWNER, CallerService
-from tests.unit.holds.conftest import Eventually
+from tests.unit.holds.conftest import Eventually, soon
 from tests.unit.holds.parent import PREFIX, ParentService, set_pool
 
 
@@ -80,10 +80,11 @@ async def test_a_release_is_repeated_until_it_is_answered_and_the_owner_keeps_it
     with pytest.raises(HoldsUnavailable):
         await caller.create("dep-1")
 
-    async def tried_four_times() -> bool:
-        return caller.line.calls.count("ReleaseHolds") >= 4
+    async def tried(times: int) -> bool:
+        return caller.line.calls.count("ReleaseHolds") >= times
 
-    await eventually(tried_four_times)
+    await soon(lambda: tried(2))
+    await eventually(lambda: tried(4))
     assert await caller.stored() == {"dep-1"}
     assert list((await caller.states()).values()) == ["cancelling"]
     getattr(caller.line, cut).discard("ReleaseHolds")
@@ -177,8 +178,8 @@ async def test_an_upgrade_counts_with_the_larger_of_old_and_new_until_the_old_is
     assert await caller.visible() == {"dep-1": 2, "dep-2": 1}
 
 
-async def test_a_release_belongs_to_the_transaction_that_asks_for_it(
-    caller: CallerService, parent: ParentService, eventually: Eventually
+async def test_a_release_belongs_to_the_transaction_that_asks_for_it_and_follows_its_commit(
+    caller: CallerService, parent: ParentService
 ) -> None:
     caller.start()
     admission_id = await caller.create("dep-1")
@@ -195,12 +196,12 @@ async def test_a_release_belongs_to_the_transaction_that_asks_for_it(
     async def released() -> bool:
         return not (await caller.states() or await parent.held())
 
-    await eventually(released)
+    await soon(released)
     assert await caller.visible() == {"dep-1": 1}
 
 
 async def test_a_pending_admission_is_cancelled_when_its_lease_is_over_and_not_before(
-    caller: CallerService, parent: ParentService, clock: ManualClock, eventually: Eventually
+    caller: CallerService, parent: ParentService, clock: ManualClock
 ) -> None:
     caller.start()
     admission_id = await caller.begin("dep-1")
@@ -210,7 +211,7 @@ async def test_a_pending_admission_is_cancelled_when_its_lease_is_over_and_not_b
     await caller.admissions.recover()
     assert await caller.states() == {admission_id: "pending"}
     await clock.advance(1)
-    await eventually(lambda: nothing_left(caller, parent))
+    await soon(lambda: nothing_left(caller, parent))
     with pytest.raises(Conflict):
         await caller.finish("dep-1", admission_id)
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 
 from anycloud_common import holds
 from anycloud_common.holds import ADMISSION_RELEASED, NO_FREE_DEVICES, Admission, Owner, Parent, Refusal
-from anycloud_common.store import Tx, change_table, owner_table
-from anycloud_common.store.changes import ChangeLog
-from anycloud_common.store.writer import Owner as StoreOwner
+from anycloud_common.store import Tx
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
 
 from tests.unit.holds.parent import METADATA, POOL, PREFIX, PoolPolicy, add_pool
 
 DEVICES = {"np-1": 3, "np-2": 5}
-change_table(PREFIX, METADATA)
-owner_table(PREFIX, METADATA)
 
 
 @dataclass
@@ -47,6 +44,16 @@ class Model:
         return None
 
 
+class _Transaction:
+    """What holds need of a Tx, on a database in memory."""
+
+    def __init__(self, conn: Connection) -> None:
+        self.conn = conn
+        self.now = 1_750_000_000_000
+
+    def change(self, kind: str, id: str) -> None: ...
+
+
 class Holds(RuleBasedStateMachine):
     admissions = Bundle("admissions")
 
@@ -56,8 +63,7 @@ class Holds(RuleBasedStateMachine):
         self.made = 0
         self.conn = create_engine("sqlite://").connect()
         METADATA.create_all(self.conn)
-        owner = StoreOwner(1, METADATA.tables[f"{PREFIX}_owner"])
-        self.tx = Tx(self.conn, 1_750_000_000_000, owner, ChangeLog(PREFIX))
+        self.tx = cast(Tx, _Transaction(self.conn))
         for pool, devices in DEVICES.items():
             add_pool(self.tx, pool, devices=devices)
 

@@ -18,7 +18,7 @@ from anycloud_common.holds.policy import (
 from anycloud_common.holds.reads import count, devices_held, owners
 from anycloud_common.holds.servicer import HoldServicer
 from anycloud_common.holds.tables import HoldTables, tables
-from anycloud_common.holds.writes import acquire, lock, release, replace
+from anycloud_common.holds.writes import acquire, release, replace
 
 __all__ = [
     "ADMISSION_RELEASED",
@@ -35,7 +35,6 @@ __all__ = [
     "acquire",
     "count",
     "devices_held",
-    "lock",
     "owners",
     "release",
     "replace",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import delete, insert, select, text
+from sqlalchemy import delete, insert, select
 
 from anycloud_common.holds.policy import (
     ADMISSION_RELEASED,
@@ -27,19 +27,11 @@ from anycloud_common.store import Tx
 TOMBSTONE_MS = 24 * 3600 * 1000
 
 
-def lock(tx: Tx, prefix: str) -> None:
-    """From here to COMMIT nobody else takes holds: what the transaction that deletes a parent does before it reads who
-    holds it. With SQLite every write transaction is alone anyhow."""
-    if tx.conn.dialect.name == "postgresql":
-        tx.conn.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": named(prefix).hold.name})
-
-
 def acquire(tx: Tx, prefix: str, policy: ParentPolicy, service: str, admission: Admission) -> Refusal | None:
     """Takes all holds of the admission, or gives the first refusal and takes none.
 
     An admission that is held already is granted again, whatever its parents are now.
     """
-    lock(tx, prefix)
     if _is_released(tx, prefix, admission.id):
         return Refusal(*admission.parents[0], ADMISSION_RELEASED, f"Admission {admission.id} was released before.")
     held = _held(tx, prefix, admission.id)
