@@ -25,7 +25,7 @@ def adopt_created_fields(obj: dict[str, Any], manager: str) -> list[dict[str, An
         return None
     merged = dict(applied[0])
     for entry in created:
-        merged["fieldsV1"] = _union(merged.get("fieldsV1") or {}, entry.get("fieldsV1") or {})
+        merged["fieldsV1"] = _union(merged["fieldsV1"], entry["fieldsV1"])
     others = [entry for entry in entries if entry not in created and entry not in applied]
     return [
         {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
@@ -39,4 +39,9 @@ def _is_of(entry: dict[str, Any], manager: str, operation: str) -> bool:
 
 
 def _union(one: Fields, two: Fields) -> Fields:
-    return {key: _union(one.get(key) or {}, two.get(key) or {}) for key in {**one, **two}}
+    """Both trees in one. An empty tree is the field itself, which beside fields below it is spelled "."."""
+    if not one or not two:
+        return {".": {}, **one, **two} if one or two else {}
+    return {
+        key: _union(one[key], two[key]) if key in one and key in two else {**one, **two}[key] for key in {**one, **two}
+    }
