@@ -1,7 +1,7 @@
 """Questions about the holds of a parent, asked inside the caller's own transaction.
 
-A parent is deleted in the write transaction that found no owners. Write transactions of a service follow each other, so of
-an admission and a deletion at one moment exactly one wins.
+A parent is deleted in the write transaction that found no owners. Write transactions of a service follow each other,
+so of an admission and a deletion at one moment exactly one wins.
 """
 
 from __future__ import annotations
