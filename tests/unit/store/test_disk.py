@@ -180,3 +180,9 @@ def _open(shop: Any) -> None:
     from anycloud_common.store import Store
 
     Store.open(shop.path, "shop", shop.clock, check_head=False)
+
+
+def test_the_end_of_the_process_is_logged_with_its_reason_and_has_exit_code_70() -> None:
+    code = "from anycloud_common.store.store import end_process; end_process('the outcome of COMMIT is unknown')"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (70, "Ending the process: the outcome of COMMIT is unknown\n")
