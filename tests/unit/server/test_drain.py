@@ -47,7 +47,7 @@ async def test_short_calls_finish_before_the_process_ends(runtime_dir: Path) -> 
 
     async with probe_api.channel(runtime_dir) as channel:
         async with serving("probe", probe_api.settings(runtime_dir), build) as kit:
-            call = probe_api.stubs.ThingsStub(channel).GetThing(pb.GetThingRequest(), metadata=GRPC)
+            call = probe_api.stubs.ThingsStub(channel).GetThing(pb.GetThingRequest(name="a"), metadata=GRPC)
             await things.entered.wait()
             asyncio.get_running_loop().create_task(after_drain(kit, go))
         assert (await call).name == "done"

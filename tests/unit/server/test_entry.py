@@ -201,6 +201,12 @@ async def test_bytes_that_are_no_request_are_an_invalid_argument(probe: Probe, c
     assert (await code_of(call(b"\xff\xff\xff", metadata=GRPC)))[0] == grpc.StatusCode.INVALID_ARGUMENT
 
 
+async def test_a_misshapen_message_gets_the_methods_own_code_too(probe: Probe, channel: Channel) -> None:
+    call = probe_api.stubs.ThingsStub(channel).CreateThing(pb.CreateThingRequest(), metadata=GRPC)
+    assert await code_of(call) == (grpc.StatusCode.INVALID_ARGUMENT, "CLUSTER_INVALID")
+    assert (await code_of(thing(channel, "")))[0] == grpc.StatusCode.INVALID_ARGUMENT
+
+
 async def test_declared_errors_have_code_status_and_data_in_both_forms(probe: Probe, channel: Channel) -> None:
     answer = await rest(channel, GET, name=["raise-data"])
     assert answer == (

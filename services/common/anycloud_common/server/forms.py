@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError, Message
 
 from anycloud_common.errors import STATUS_DETAILS, Problem
 from anycloud_common.rest import NDJSON, Binding, Invalid, http_body
+from anycloud_common.server.shape import Check
 
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -36,8 +37,10 @@ class Native:
 
     name = "grpc"
 
-    def __init__(self, handler: Any) -> None:
+    def __init__(self, handler: Any, check: Check | None) -> None:
+        """`check` is None for internal methods: siblings are built from one source."""
         self._parse = handler.request_deserializer
+        self._check = check
         self.encode = handler.response_serializer
 
     def decode(self, raw: bytes) -> Message:
@@ -45,6 +48,8 @@ class Native:
             message: Message = self._parse(raw)
         except DecodeError:
             raise Invalid("must be an encoded message of the method's request type") from None
+        if self._check is not None:
+            self._check(message)
         return message
 
     async def refuse(self, context: Any, problem: Problem, sent: bool) -> bytes:

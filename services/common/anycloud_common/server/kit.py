@@ -23,6 +23,7 @@ from anycloud_common.server.forms import Native, Rest
 from anycloud_common.server.gate import Authenticator, Gate
 from anycloud_common.server.policy import policy_of
 from anycloud_common.server.reflection import Reflection
+from anycloud_common.server.shape import Shapes
 from anycloud_common.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class ServerKit:
         self.server = grpc.aio.server(options=_OPTIONS)
         self._health = HealthServicer()
         self._codec = Codec()
+        self._shapes = Shapes()
         self._services: list[str] = []
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,9 +141,11 @@ class ServerKit:
 
     def _wrap(self, service: str, name: str, handler: Any) -> Any:
         method = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
-        http = route(method)
+        policy, http = policy_of(method), route(method)
         rest = Rest(Binding(http, self._codec)) if http is not None else None
-        return self._entry.wrap(Method(policy_of(method), handler, Native(handler), rest))
+        variables = frozenset(param.path[0] for param in (http.params if http else ()) if param.in_path)
+        check = None if policy.access == "internal" else self._shapes.of(method.input_type, variables)
+        return self._entry.wrap(Method(policy, handler, Native(handler, check), rest))
 
     async def _end_streams(self) -> None:
         await self.clock.sleep(STREAM_GRACE)
