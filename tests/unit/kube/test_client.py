@@ -77,7 +77,6 @@ async def test_ensure_after_a_lost_answer_finds_what_it_created(kube: Kube, serv
     assert (await kube.ensure("ConfigMap", config(), OWNER))["metadata"]["uid"] == stored["metadata"]["uid"]
 
 
-@pytest.mark.req("DP-052")
 @pytest.mark.parametrize(
     "metadata",
     [
@@ -117,7 +116,6 @@ async def test_ensure_refuses_a_body_without_intent_or_owner(kube: Kube) -> None
         await kube.ensure("ConfigMap", config(), {"anycloud.sh/deployment": "dep-9"})
 
 
-@pytest.mark.req("AD-011")
 def test_a_foreign_object_comes_with_the_command_that_removes_it() -> None:
     assert Foreign("DaemonSet", "kube-system", "x").remedy == "kubectl -n kube-system delete daemonsets.apps x"
     assert Foreign("RuntimeClass", None, "nvidia").remedy == "kubectl delete runtimeclasses.node.k8s.io nvidia"
@@ -247,7 +245,6 @@ async def test_every_refusal_has_its_reason(kube: Kube, server: ApiServer, refus
     assert caught.value.status == refusal.status
 
 
-@pytest.mark.req("AD-014")
 async def test_a_denied_write_names_verb_and_resource(kube: Kube, server: ApiServer) -> None:
     server.faults.append(Fault("POST", "/daemonsets", Refusal(403, "Forbidden", "no")))
     with pytest.raises(KubeError, match=r"create daemonsets\.apps: no") as caught:

@@ -53,7 +53,6 @@ async def test_each_permission_and_the_version_are_asked_for(kube: Kube, server:
     assert 1 < server.reviews_at_once <= 8
 
 
-@pytest.mark.req("AU-023")
 async def test_a_missing_permission_is_named_by_verb_and_resource(kube: Kube, server: ApiServer, uid: str) -> None:
     server.denied = {("patch", "deployments"), ("delete", "nodes")}
     report = await check_connection(kube, uid, NEEDED)
@@ -61,7 +60,6 @@ async def test_a_missing_permission_is_named_by_verb_and_resource(kube: Kube, se
     assert "delete nodes, patch deployments.apps" in report.problems[0]
 
 
-@pytest.mark.req("AU-024", "NP-015")
 @pytest.mark.parametrize(
     ("version", "fine"),
     [

@@ -32,13 +32,11 @@ def test_long_ids_that_share_their_beginning_have_different_namespaces() -> None
     assert names.pool_namespace("cl", one) != names.pool_namespace("cl", two)
 
 
-@pytest.mark.req("OPEN-078")
 def test_a_services_namespace_is_its_own() -> None:
     assert names.service_namespace("cl", "job-1").startswith("anycloud-service-job-1-")
     assert names.service_namespace("cl", "job-1") != names.service_namespace("cl", "job-2")
 
 
-@pytest.mark.req("NP-040", "NP-041")
 def test_node_labels_name_cluster_pool_provider_and_attempt_and_only_nvidia_types_the_accelerator() -> None:
     labels = names.pool_node_labels("cl-1", "np-1", "AWS", "a-7", nvidia=False)
     assert labels == {
@@ -51,12 +49,10 @@ def test_node_labels_name_cluster_pool_provider_and_attempt_and_only_nvidia_type
     assert nvidia == {**labels, "anycloud.sh/accelerator": "nvidia"}
 
 
-@pytest.mark.req("NP-042")
 def test_the_taint_names_the_pool() -> None:
     assert names.pool_taint("np-1") == {"key": "anycloud.sh/node-pool", "value": "np-1", "effect": "NoSchedule"}
 
 
-@pytest.mark.req("NP-043", "DP-053")
 def test_placement_selects_and_tolerates_exactly_one_pool() -> None:
     placement = names.pool_placement("np-1")
     assert placement["nodeSelector"] == {"anycloud.sh/node-pool": "np-1"}

@@ -80,7 +80,6 @@ def test_any_text_is_a_reference_or_refused(text: str) -> None:
     assert parse(found.pinned(DIGEST)).digest == DIGEST
 
 
-@pytest.mark.req("BK-023")
 @pytest.mark.parametrize(
     ("text", "ours"),
     [
