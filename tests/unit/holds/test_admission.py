@@ -45,7 +45,7 @@ async def test_a_refused_owner_leaves_nothing_and_its_name_is_free_at_once(
         await caller.create("dep-2", devices=2, name="web")
     refused = caught.value
     assert (refused.code, refused.parent_kind, refused.parent_id) == (NO_FREE_DEVICES, "node-pool", "np-1")
-    assert str(refused) == "Node pool gpu (running) has 1 free devices, but 2 are wanted."
+    assert str(refused) == "Node pool gpu (running) has 1 of 4 devices free; the request wants 2."
     assert await caller.stored() == {"dep-1"} and len(await caller.states()) == 1
     await caller.create("dep-3", devices=1, name="web")
 

@@ -97,7 +97,7 @@ async def test_a_refused_admission_may_be_granted_later(parent: ParentService) -
 async def test_devices_that_others_hold_are_not_free(parent: ParentService) -> None:
     await acquire(parent, admission("adm-1", A, devices=3))
     refusal = await acquire(parent, admission("adm-2", B, devices=2))
-    message = "Node pool gpu (running) has 1 free devices, but 2 are wanted."
+    message = "Node pool gpu (running) has 1 of 4 devices free; the request wants 2."
     assert refusal == Refusal(POOL, "np-1", NO_FREE_DEVICES, message)
     assert await acquire(parent, admission("adm-3", B, devices=1)) is None
 
@@ -125,7 +125,7 @@ async def test_a_parent_that_lost_devices_still_takes_owners_that_want_none(pare
     await acquire(parent, admission("adm-1", A, devices=4))
     await parent.store.write(lambda tx: tx.conn.exec_driver_sql("UPDATE nodepool_pool SET devices = 1"))
     refusal = await acquire(parent, admission("adm-2", B, devices=1))
-    assert refusal is not None and "has 0 free devices" in refusal.message
+    assert refusal is not None and "has 0 of 1 devices free" in refusal.message
     assert await acquire(parent, admission("adm-3", B)) is None
 
 
