@@ -109,7 +109,8 @@ def _no_room(tx: Tx, prefix: str, policy: ParentPolicy, parent: Parent, admissio
     free = capacity.devices - devices_held(tx.conn, prefix, *parent, but=admission.owner)
     if admission.devices <= free:
         return None
-    message = f"{capacity.parent} has {max(free, 0)} of {capacity.devices} devices free; the request wants {admission.devices}."
+    room = f"{max(free, 0)} of {capacity.devices} devices free"
+    message = f"{capacity.parent} has {room}; the request wants {admission.devices}."
     return Refusal(*parent, NO_FREE_DEVICES, message)
 
 
