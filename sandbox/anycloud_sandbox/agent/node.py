@@ -124,14 +124,15 @@ class Node:
         ready = {"type": "Ready", "status": str(good), "reason": "KubeletReady" if good else "KubeletNotReady"}
         ready |= {"lastTransitionTime": self._ready_since, "lastHeartbeatTime": timestamp(time.time())}
         kinds = {"InternalIP": self.address, "ExternalIP": self.address, "Hostname": self.name}
-        about = {"kubeletVersion": KUBELET_VERSION, "architecture": "amd64", "operatingSystem": "linux"}
+        unknown = ("bootID", "kernelVersion", "kubeProxyVersion", "machineID", "systemUUID")
+        about = {**dict.fromkeys(unknown, ""), "kubeletVersion": KUBELET_VERSION, "architecture": "amd64"}
         return {
             "addresses": [{"type": kind, "address": value} for kind, value in kinds.items()],
             "capacity": whole,
             "allocatable": usable,
             "conditions": [ready],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self.agent.kubelet_port}},
-            "nodeInfo": {**about, "osImage": "Anycloud sandbox", "containerRuntimeVersion": "sandbox://1"},
+            "nodeInfo": {**about, "operatingSystem": "linux", "osImage": "Anycloud sandbox", "containerRuntimeVersion": "sandbox://1"},
         }
 
     def _renewal(self) -> Json:

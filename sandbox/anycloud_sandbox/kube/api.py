@@ -28,6 +28,7 @@ PATCHES = {
     "application/strategic-merge-patch+json": "names",
     "application/apply-patch+yaml": "apply",
 }
+RETURNED = ("pods", "services", "serviceaccounts", "persistentvolumeclaims")  # kinds whose DELETE answers the object
 _REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict"}
 _REASONS |= {429: "TooManyRequests", 503: "ServiceUnavailable"}
 
@@ -115,7 +116,8 @@ class Api:
     async def _no_object(self, request: web.Request, parts: list[str]) -> web.StreamResponse:
         if parts == ["version"]:
             major, minor = self._cluster.version.lstrip("v").split(".")[:2]
-            about = {"major": major, "minor": minor, "gitVersion": self._cluster.version, "platform": "linux/amd64"}
+            about = dict.fromkeys(("buildDate", "compiler", "gitCommit", "gitTreeState", "goVersion"), "sandbox")
+            about |= {"major": major, "minor": minor, "gitVersion": self._cluster.version, "platform": "linux/amd64"}
             return reply(about)
         if parts in (["healthz"], ["readyz"], ["livez"]):
             return web.Response(text="ok")
@@ -187,7 +189,7 @@ class Api:
         obj = self._store.delete(
             key, wanted.get("uid"), wanted.get("resourceVersion"), None if grace is None else int(grace)
         )
-        if self._store.find(*key):
+        if self._store.find(*key) or key[0] in RETURNED:
             return reply(obj)
         details = {"name": key[2], "kind": key[0], "uid": obj["metadata"]["uid"]}
         return reply({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})

@@ -111,6 +111,8 @@ async def _stream(
             request.transport.abort()
         elif chunk := b"".join(part for part in parts if part):
             await response.write(chunk)
+    if bookmarks and not ended:
+        await response.write(_bookmark(plural, cluster.store.version))
     return response
 
 
