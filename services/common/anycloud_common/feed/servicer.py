@@ -13,7 +13,6 @@ from anycloudapi.common.internal.v1.feed_pb2_grpc import FeedServiceServicer
 from sqlalchemy import Connection
 
 from anycloud_common.feed.reads import Change, ChangeReader, OutOfRange
-from anycloud_common.feed.wakeups import after_each_commit
 from anycloud_common.store import Store
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -31,7 +30,7 @@ class FeedServicer(FeedServiceServicer):
         self._reader = ChangeReader(prefix)
         self._list_refs = list_refs
         self._streams: set[asyncio.Event] = set()
-        after_each_commit(store, self._wake)
+        store.on_change(self._wake)
 
     async def Watch(self, request: feed_pb2.WatchRequest, context: Context) -> AsyncIterator[feed_pb2.WatchResponse]:
         await _check(request.kinds, context)

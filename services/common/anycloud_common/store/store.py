@@ -141,6 +141,10 @@ class Store:
                 raise StoreUnavailable(f"The database can't be read: {error.orig}.") from error
             raise
 
+    def on_change(self, wake_up: Callable[[], None]) -> None:
+        """Calls it on the event loop after each commit that appended to the change feed."""
+        self._writer.followers.append(wake_up)
+
     @property
     def waiting(self) -> int:
         """How many writes are queued now, for metrics."""

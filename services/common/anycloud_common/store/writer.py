@@ -46,21 +46,26 @@ class Tx:
     now: epoch ms, one reading for all functions of a group.
     """
 
-    def __init__(self, conn: Connection, now: int, owner: Owner, changes: ChangeLog) -> None:
+    def __init__(
+        self, conn: Connection, now: int, owner: Owner, changes: ChangeLog, followers: list[Callable[[], None]]
+    ) -> None:
         self.conn = conn
         self.now = now
         self.owner_epoch = owner.epoch
         self.owners = owner.table
         self.wake_ups: list[Callable[[], None]] = []
         self._changes = changes
+        self._followers = followers
 
     def after_commit(self, wake_up: Callable[[], None]) -> None:
         """Calls it on the event loop after COMMIT, in the order of the commits; never when nothing was committed."""
         self.wake_ups.append(wake_up)
 
     def change(self, kind: str, id: str, version: int = 0) -> None:
-        """Appends to the service's change feed, in this transaction."""
+        """Appends to the service's change feed, in this transaction; after COMMIT those who follow it are woken."""
         self._changes.append(self.conn, kind, id, version)
+        self.wake_ups += self._followers
+        self._followers = []
 
 
 @dataclass
@@ -111,6 +116,7 @@ class Writer:
         self._conn = conn
         self._owner = owner
         self._changes = ChangeLog(service)
+        self.followers: list[Callable[[], None]] = []  # woken on the event loop by commits with changes
         self._fatal = fatal
         self._queue: queue.Queue[_Job | None] = queue.Queue(QUEUE)
         self._renewed = time.monotonic()
@@ -226,7 +232,7 @@ class Writer:
     def _apply(self, job: _Job, now: int) -> None:
         """Runs one function. An error in it undoes that function alone, unless it took the transaction with it."""
         driver: Any = self._conn.connection.dbapi_connection
-        tx = Tx(self._conn, now, self._owner, self._changes)
+        tx = Tx(self._conn, now, self._owner, self._changes, self.followers)
         try:
             driver.execute("SAVEPOINT one")
             job.result = job.fn(tx)
