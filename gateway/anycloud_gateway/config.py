@@ -119,7 +119,6 @@ def _connection_manager(
         path_with_escaped_slashes_action="KEEP_UNCHANGED",  # names may hold a %2F
         max_request_headers_kb=MAX_HEADERS_KIB,
         request_headers_timeout="10s",
-        request_timeout="60s",
         stream_idle_timeout="300s",
         http2_protocol_options={"connection_keepalive": {"interval": "60s", "timeout": "20s"}},
         early_header_mutation_extensions=[_strip()],

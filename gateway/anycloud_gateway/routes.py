@@ -73,11 +73,17 @@ def _exact(method: Method) -> dict[str, Any]:
 
 
 def _grpc_only(prefix: str, cluster: str) -> dict[str, Any]:
-    """Streams among these live as long as their client does; unary calls end with the client's own deadline."""
+    """Streams among these live as long as their client does, whatever they add up to; unary calls end with the client's
+    own deadline. The service limits each message."""
+    unlimited = {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": True}
     action = {
         "cluster": cluster,
         "timeout": "0s",
         "idle_timeout": "0s",
         "max_stream_duration": {"grpc_timeout_header_max": "0s"},
     }
-    return {"match": {"prefix": prefix, "grpc": {}}, "route": action}
+    return {
+        "match": {"prefix": prefix, "grpc": {}},
+        "route": action,
+        "typed_per_filter_config": {"envoy.filters.http.body_size_limit": unlimited},
+    }

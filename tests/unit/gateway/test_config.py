@@ -23,10 +23,14 @@ def config(descriptors: Path) -> dict[str, Any]:
     )
 
 
-def routes_of(descriptors: Path) -> list[dict[str, Any]]:
+def manager(descriptors: Path) -> dict[str, Any]:
     listener = config(descriptors)["static_resources"]["listeners"][0]
-    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
-    found: list[dict[str, Any]] = manager["route_config"]["virtual_hosts"][0]["routes"]
+    found: dict[str, Any] = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    return found
+
+
+def routes_of(descriptors: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = manager(descriptors)["route_config"]["virtual_hosts"][0]["routes"]
     return found
 
 
@@ -55,6 +59,10 @@ def test_streams_have_no_end_but_ten_silent_minutes(descriptors: Path) -> None:
 def test_methods_that_only_grpc_clients_call_are_routed_by_package(descriptors: Path) -> None:
     route = route_to(descriptors, "/anycloudapi.probe.v1.Work/Talk")
     assert (route["cluster"], route["timeout"]) == ("probe", "0s")
+
+
+def test_the_time_of_a_whole_request_is_not_limited_as_a_stream_is_one_for_hours(descriptors: Path) -> None:
+    assert "request_timeout" not in manager(descriptors)
 
 
 def test_internal_packages_have_no_route(descriptors: Path) -> None:

@@ -281,6 +281,17 @@ async def test_grpc_clients_stream_both_ways(probe: Probe, gateway: Gateway) -> 
         await stream.done_writing()
 
 
+async def test_a_stream_may_carry_more_than_8_mib_in_all(probe: Probe, gateway: Gateway) -> None:
+    unknown_field = b"\x7a\x80\x80\x40" + b"x" * (1 << 20)  # number 15, 1 MiB of bytes
+    async with grpc.aio.insecure_channel(gateway.address) as channel:
+        talk: Any = channel.stream_stream("/anycloudapi.probe.v1.Work/Talk")
+        stream = talk(metadata=GRPC)
+        for _ in range(10):
+            await stream.write(unknown_field)
+            assert pb.NextResponse.FromString(await stream.read()).thing.name == "heard 0"
+        await stream.done_writing()
+
+
 async def test_reflection_and_health_are_open(probe: Probe, gateway: Gateway) -> None:
     from grpc_health.v1 import health_pb2, health_pb2_grpc
     from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc

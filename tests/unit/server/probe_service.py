@@ -1,4 +1,4 @@
-"""A service process of the probe. Arguments: runtime directory, metrics port, and maybe crash, refuse or hang."""
+"""A service process of the probe. Arguments: runtime directory, metrics port, and maybe what befalls it (`fate`)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ async def crash() -> None:
     raise RuntimeError("the outcome of a commit is unknown")
 
 
+async def close_slowly() -> None:
+    log.info("closing")
+    await asyncio.sleep(0.5)
+    log.info("closed")
+
+
 async def build(kit: ServerKit) -> None:
     fate = sys.argv[3] if len(sys.argv) > 3 else ""
     if fate == "refuse":
@@ -26,6 +32,8 @@ async def build(kit: ServerKit) -> None:
     if fate == "hang":
         log.info("building")
         await asyncio.Event().wait()
+    if fate == "slow-close":
+        kit.on_close(close_slowly)
     await probe_api.Probe().build(kit)
     if fate == "crash":
         kit.spawn(crash, "reconciler")

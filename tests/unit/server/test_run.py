@@ -75,6 +75,27 @@ async def test_a_service_that_cannot_start_ends_with_code_1_and_its_reason(runti
     assert await process.made.wait() == 1
 
 
+async def test_a_second_signal_does_not_cut_the_orderly_end(runtime_dir: Path) -> None:
+    process = await start(runtime_dir, 0, "slow-close")
+    await process.until("serving")
+    process.made.terminate()
+    await process.until("closing")
+    process.made.terminate()
+    process.made.send_signal(signal.SIGINT)
+    await process.until("closed")
+    assert await process.made.wait() == 0
+
+
+async def test_a_port_for_metrics_that_is_taken_is_a_failed_start(runtime_dir: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        process = await start(runtime_dir, taken.getsockname()[1])
+        line = await process.until("the service can't start")
+        assert await process.made.wait() == 1
+    assert "Address already in use" in line["traceback"]
+
+
 async def test_a_signal_during_a_long_start_ends_it(runtime_dir: Path) -> None:
     process = await start(runtime_dir, 0, "hang")
     await process.until("building")

@@ -134,8 +134,8 @@ class ServerKit:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for close in reversed(self._on_close):
-            await self._closed(close)
+        while self._on_close:
+            await self._closed(self._on_close.pop())
         for channel in self._channels.values():
             await channel.close()
 

@@ -20,27 +20,41 @@ async def run(name: str, settings: Settings, build: Callable[[ServerKit], Awaita
     SystemExit(1) when the service can't start or a background task crashes; the reason is in the log.
     """
     logs.configure(name)
-    close_metrics = metrics.serve(settings.metrics_port)
     life = asyncio.ensure_future(_live(name, settings, build))
-    loop = asyncio.get_running_loop()
-    for ending in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(ending, life.cancel)
+    _cancel_on_signal(life)
     try:
-        crashed = await life
+        await life
+        crashed = True
     except asyncio.CancelledError:
         crashed = False
     except Exception:
         log.critical("the service can't start", exc_info=True)
         crashed = True
-    finally:
-        close_metrics()
     log.info("stopped")
     if crashed:
         raise SystemExit(1)
 
 
-async def _live(name: str, settings: Settings, build: Callable[[ServerKit], Awaitable[None]]) -> bool:
-    """Ends by cancellation, or with True when a background task has crashed."""
-    async with serving(name, settings, build) as kit:
-        await kit.crashed.wait()
-    return True
+async def _live(name: str, settings: Settings, build: Callable[[ServerKit], Awaitable[None]]) -> None:
+    """Ends by cancellation, or when a background task has crashed."""
+    close_metrics = metrics.serve(settings.metrics_port)
+    try:
+        async with serving(name, settings, build) as kit:
+            await kit.crashed.wait()
+    finally:
+        close_metrics()
+
+
+def _cancel_on_signal(life: asyncio.Future[None]) -> None:
+    """At the first signal only: Ctrl-C reaches the process from the terminal and again from its supervisor, and the
+    second must not cut the orderly end."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, signal.SIGINT)
+
+    def end() -> None:
+        for each in signals:
+            loop.add_signal_handler(each, lambda: None)
+        life.cancel()
+
+    for each in signals:
+        loop.add_signal_handler(each, end)
