@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
+from pathlib import Path
 from typing import Any
 
 import grpc
 import httpx
 import pytest
 from anycloud_common import errors
+from anycloud_gateway.command import command
+from anycloud_gateway.config import envoy_config
 from google.protobuf.empty_pb2 import Empty
 
 from tests.unit.gateway.conftest import Gateway
@@ -344,3 +348,25 @@ async def test_calls_are_logged_with_their_http_path_and_without_tokens(
     assert (line["method"], line["path"], line["status"]) == ("GET", "/v1/things/raise-declared", 404)
     assert line["upstream"] == "probe"
     assert probe_api.TOKEN not in gateway.access_log.read_text()
+
+
+async def test_the_admin_interface_is_its_owners_alone(gateway: Gateway) -> None:
+    socket = gateway.directory / "admin.sock"
+    assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+    async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=str(socket))) as admin:
+        assert (await admin.get("http://admin/ready")).text == "LIVE\n"
+
+
+async def test_envoy_takes_the_bootstrap_of_the_whole_api(gateway: Gateway, tmp_path: Path) -> None:
+    config = envoy_config(
+        listen_host="0.0.0.0",
+        listen_port=8080,
+        runtime_dir=Path("/run/anycloud"),
+        admin=9901,
+        access_log=tmp_path / "access.log",
+    )
+    (tmp_path / "envoy.json").write_text(json.dumps(config))
+    validate = [*command(tmp_path / "envoy.json"), "--mode", "validate"]
+    process = await asyncio.create_subprocess_exec(*validate, stdout=asyncio.subprocess.PIPE)
+    told, _ = await process.communicate()
+    assert process.returncode == 0, told
