@@ -8,6 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 
+LOCAL = "local"
+"""Id of the one account of an installer API: whoever has its install token."""
+
+
 @dataclass(frozen=True)
 class Principal:
     """An account of this API. `kind` is `local` for the install token, `service` for a sibling acting by itself."""

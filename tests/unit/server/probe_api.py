@@ -28,7 +28,8 @@ from grpc_tools import protoc  # type: ignore[import-untyped]
 log = logging.getLogger(__name__)
 HERE = Path(__file__).parent
 PROTO = HERE.parents[2] / "proto"
-OUT = Path(tempfile.mkdtemp(prefix="probe-"))
+_SCRATCH = tempfile.TemporaryDirectory(prefix="probe-")  # removed when the tests end
+OUT = Path(_SCRATCH.name)
 API_PB = OUT / "api.pb"
 TOKEN = "acapi_probe"
 VERSION = "0.1.70"

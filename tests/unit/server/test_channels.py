@@ -41,6 +41,11 @@ async def test_a_call_inside_a_request_is_made_for_its_caller_with_its_request_i
     assert (await ask(Empty())).text.split()[:3] == ["user", "u-9", "r-1"]
 
 
+async def test_the_install_tokens_account_stays_local(ask: Any) -> None:
+    on_behalf_of(Principal("local", "local", "local", owner=True))
+    assert (await ask(Empty())).text.split()[:2] == ["local", "local"]
+
+
 async def test_a_call_for_a_sibling_stays_a_services_call(ask: Any) -> None:
     on_behalf_of(Principal("deployment", "deployment", "service"))
     assert (await ask(Empty())).text.split()[:3] == ["service", "nodepool", "r-1"]

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Protocol
 
-from anycloud_common.calls import Call, Principal
+from anycloud_common.calls import LOCAL, Call, Principal
 from anycloud_common.clock import Clock
 from anycloud_common.errors import ApiError
 from anycloud_common.server import version
@@ -119,4 +119,6 @@ def _sibling(metadata: Metadata) -> Principal:
     if not caller:
         raise UnknownCallerError
     behalf = metadata.get(PRINCIPAL)
-    return Principal(behalf, behalf, "user") if behalf else Principal(caller, caller, "service")
+    if not behalf:
+        return Principal(caller, caller, "service")
+    return Principal(behalf, behalf, "local" if behalf == LOCAL else "user")
