@@ -7,7 +7,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-
 LOCAL = "local"
 """Id of the one account of an installer API: whoever has its install token."""
 
