@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
@@ -23,12 +22,11 @@ class Output:
 
     def document(self, value: Any) -> None:
         """The one JSON document of a command."""
-        _print(sys.stdout, [json.dumps(value, indent=2, ensure_ascii=False)])
+        _print(sys.stdout, [_json(value, indent=2)])
 
     def record(self, value: Any) -> None:
         """One JSON value a line, for output that comes in parts."""
-        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+        self.text(_json(value))
 
     def text(self, text: str) -> None:
         """A line of a program's output, byte for byte, at once."""
@@ -45,6 +43,12 @@ class Output:
             self.document(value)
         else:
             self.lines(lines)
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    import json
+
+    return json.dumps(value, indent=indent, ensure_ascii=False)
 
 
 def _print(stream: TextIO, lines: Iterable[str]) -> None:

@@ -46,13 +46,17 @@ def _upgrade(upgrade: dict[str, Any] | None) -> list[str]:
 
 
 def _local(local: dict[str, Any], now_ms: int) -> list[str]:
+    rows = [_row(process, now_ms) for process in local["processes"]]
+    return ["", INDENT + _life(local, now_ms), *(["", *_indented(table(_PROCESSES, rows))] if rows else [])]
+
+
+def _life(local: dict[str, Any], now_ms: int) -> str:
     if local["alive"]:
         since = f"pid {local['pid']}, for {age(local['startedAt'], now_ms)}"
-        intro = f"Local API {local['phase']} at {local['url']}: {since}, data in {local['dataDir']}"
-    else:
-        intro = f"Local API not running; its data are in {local['dataDir']}"
-    rows = [_row(process, now_ms) for process in local["processes"]]
-    return ["", INDENT + intro, *(["", *_indented(table(_PROCESSES, rows))] if rows else [])]
+        return f"Local API {local['phase']} at {local['url']}: {since}, data in {local['dataDir']}"
+    if any(process["alive"] for process in local["processes"]):
+        return f"Local API without its supervisor (pid {local['pid']}); `anycloud api start` starts it anew"
+    return f"Local API not running; its data are in {local['dataDir']}"
 
 
 def _row(process: dict[str, Any], now_ms: int) -> tuple[str, ...]:
