@@ -1,0 +1,1 @@
+"""What the cluster shows right now."""

@@ -1,0 +1,1 @@
+"""What node pools are asked."""
