@@ -50,10 +50,12 @@ class Terminal:
 
     def interrupt(self) -> int:
         """Interrupts until it ends: Python's readline overlooks a signal that comes just before it waits for keys."""
-        while self.process.poll() is None:
+        while True:
             self.process.send_signal(signal.SIGINT)
-            self._read(time.monotonic() + 0.2)
-        return self.rest()
+            try:
+                return self.process.wait(3)
+            except subprocess.TimeoutExpired:
+                continue
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
