@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+import anycloud_catalog
 from anycloud_catalog import VmType
 
 from anycloud_deployment.domain import quantities
-from anycloud_deployment.domain.model import DockerOptions, Resources
+from anycloud_deployment.domain.model import DockerOptions, Pool, Resources
 from anycloud_deployment.domain.refusal import invalid
 
 _COUNT = re.compile(r"[1-9][0-9]{0,5}")
@@ -17,19 +18,16 @@ _CPU_POOL_MILLIS = 100
 _CPU_POOL_MEMORY = 128 * _MIB
 
 
-def verified(provider: str, name: str, vm_type: VmType | None) -> VmType:
+def capacity(pool: Pool) -> VmType:
     """The VM type of a pool, if its supply is known to be CPU or NVIDIA GPUs. Raises Refusal."""
-    if vm_type is None:
-        raise invalid(
-            f"VM type {name} of {provider} isn't in the catalog, so its CPU and GPU supply is unknown; "
-            "a Deployment needs verified CPU or NVIDIA capacity."
-        )
-    if vm_type.accelerator == "other":
-        raise invalid(
-            f"VM type {name} of {provider} has accelerators that aren't whole NVIDIA GPUs; "
-            "a Deployment needs verified CPU or NVIDIA capacity."
-        )
-    return vm_type
+    found = anycloud_catalog.vm_type(pool.provider, pool.vm_type)
+    needs = "a Deployment needs verified CPU or NVIDIA capacity"
+    what = f"VM type {pool.vm_type} of {pool.provider}"
+    if found is None:
+        raise invalid(f"{what} isn't in the catalog, so its CPU and GPU supply is unknown; {needs}.")
+    if found.accelerator == "other":
+        raise invalid(f"{what} has accelerators that aren't whole NVIDIA GPUs; {needs}.")
+    return found
 
 
 def resolve(options: DockerOptions, vm_type: VmType) -> int:

@@ -180,7 +180,7 @@ def clean_up(job: Job, execution_id: str, pod_uid: str, *, now: int) -> Step:
     """Takes the worker's word that nothing of an execution is left, and frees its slot. Raises Refusal."""
     execution = _own(job, execution_id, pod_uid)
     if execution.outcome is not None:
-        return Step(_released(job, now), Reason.CLEANED_UP, ended=(execution, execution.outcome))
+        return Step(_released(job, now), Reason.CLEANED_UP, job.message, ended=(execution, execution.outcome))
     if job.cancel_requested_at is None:
         raise worker_conflict(f"Execution {execution_id} still runs: report its outcome before cleaning up.")
     over = _released(_ended(job, "terminated", Reason.TERMINATED, now), now)

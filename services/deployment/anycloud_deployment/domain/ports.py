@@ -38,13 +38,14 @@ class Images(Protocol):
 
 @dataclass(frozen=True)
 class Native:
-    """One of our objects as Kubernetes has it. `ours` by owner labels and intent; `version` counts changes of its spec;
-    `data` is a Secret's, base64 as stored."""
+    """One of our objects as Kubernetes has it. `ours` by owner labels and intent; `version` counts changes of its spec,
+    `revision` is that of a Deployment's template, and `data` a Secret's, base64 as stored."""
 
     uid: str
     ours: bool
     deleting: bool
     version: int = 0
+    revision: int | None = None
     data: Mapping[str, str] | None = None
 
 

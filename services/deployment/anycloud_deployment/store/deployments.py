@@ -50,6 +50,12 @@ def undeleted(conn: Connection, node_pool_ids: Collection[str] | None = None) ->
     return list(conn.execute(statement.order_by(deployments.c.id)).scalars())
 
 
+def knows_pool(conn: Connection, node_pool_id: str) -> bool:
+    """Whether any Deployment, deleted or not, is or was on that pool."""
+    statement = select(deployments.c.id).where(deployments.c.node_pool_id == node_pool_id, deployments.c.visible)
+    return conn.execute(statement.limit(1)).first() is not None
+
+
 def holder_of(conn: Connection, name: str) -> str | None:
     """Id of the Deployment that a new one of this name would be taken for, or None."""
     by_name = select(deployments.c.id).where(deployments.c.name_key == name.lower(), deployments.c.deleted_at.is_(None))

@@ -132,17 +132,17 @@ class Jobs:
         self._announce(tx, deployment.id, [job.claim_deadline_at for job in fresh.values()])
         return fresh
 
-    def claim(self, tx: Tx, asked: Claim, worker: Worker | None) -> Refusal | None:
-        """Gives a Job to a worker; None is the yes, and the answer to a repeated claim too. `worker` is None while the
-        Pod takes no new Jobs. Only refusals that change nothing are raised."""
+    def claim(self, tx: Tx, asked: Claim, worker: Worker | Refusal) -> Refusal | None:
+        """Gives a Job to a worker; None is the yes, and the answer to a repeated claim too. `worker` is why not while
+        the Pod takes no new Jobs. Only refusals that change nothing are raised."""
         deployment_id, candidate, execution_id, pod_uid = asked
         job = _of(tx.conn, deployment_id, candidate.job_id)
         if life.replayed(job, pod_uid, candidate, execution_id):
             return None
         if tx.conn.execute(_CLAIMED_ELSEWHERE, {"execution_id": execution_id}).scalar():
             raise life.used(execution_id)
-        if worker is None:
-            raise life.stale("The Pod isn't ready for new Jobs.")
+        if isinstance(worker, Refusal):
+            raise worker
         expired = life.expire(job, now=tx.now)
         if expired is not None:
             self._save(tx, expired, SERVICE)
@@ -275,6 +275,21 @@ class Jobs:
         return wakes
 
 
+def cancelled(conn: Connection, held: Held) -> bool | None:
+    """Whether an execution is to stop, or stopped because it was told to; None while that may still come. Raises
+    Refusal."""
+    job = _of(conn, held.deployment_id, held.job_id)
+    ending = _ending(conn, job, held)
+    if ending is not None:
+        return ending == "terminated"
+    assert job.execution is not None, "what hasn't ended holds the Job"
+    if job.execution.worker.pod_uid != held.pod_uid:
+        raise life.forbidden(held.execution_id)
+    if job.execution.outcome is not None:
+        return False
+    return True if job.cancel_requested_at is not None else None
+
+
 def _of(conn: Connection, deployment_id: str, job_id: str) -> Job:
     """A Job as a worker of its Deployment may see it. Raises Refusal."""
     row = conn.execute(_JOB, {"id": job_id}).first() or conn.execute(_PAST_JOB, {"id": job_id}).first()
@@ -289,17 +304,27 @@ def _home(conn: Connection, deployment_id: str) -> Home:
 
 def _is_over(conn: Connection, job: Job, held: Held, outcome: Outcome | None) -> bool:
     """Whether a report (None: a cleanup) repeats what an execution did before it was over. Raises Refusal when the
-    execution is over and that isn't so, or was never one of this Job."""
-    if job.execution is not None and job.execution.id == held.execution_id:
+    execution is over and that isn't so."""
+    ending = _ending(conn, job, held)
+    if ending is None:
         return False
+    if ending == "lost" or outcome not in (None, ending):
+        raise life.replaced(job.id, held.execution_id)
+    return True
+
+
+def _ending(conn: Connection, job: Job, held: Held) -> Ending | None:
+    """How an execution of the Job ended; None while it holds the Job. Raises Refusal when it never was one, or is
+    another Pod's."""
+    if job.execution is not None and job.execution.id == held.execution_id:
+        return None
     row = conn.execute(_ENDED, {"id": held.execution_id}).first()
     if row is None or row.job_id != job.id:
         raise Refusal("WORKLOAD_NOT_FOUND", f"Job {job.id} has no execution {held.execution_id}.")
     if row.pod_uid != held.pod_uid:
         raise life.forbidden(held.execution_id)
-    if row.ending == "lost" or outcome not in (None, row.ending):
-        raise life.replaced(job.id, held.execution_id)
-    return True
+    ending: Ending = row.ending
+    return ending
 
 
 def _record_ended(tx: Tx, job: Job, execution: Execution, ending: Ending) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from anycloud_deployment.domain.model import Revision
 from anycloud_deployment.store import rows
-from anycloud_deployment.store.tables import deployments, references, revisions
+from anycloud_deployment.store.tables import admissions, references, revisions
 
 
 class Revisions:
@@ -55,14 +55,17 @@ class Revisions:
         )
 
 
-def admissions_before(conn: Connection, deployment_id: str, generation: int) -> list[str]:
-    """Admissions of earlier revisions that no later one stands on."""
-    mine = revisions.c.deployment_id == deployment_id
-    later = select(revisions.c.admission_id).where(mine, revisions.c.generation >= generation)
-    earlier = select(revisions.c.admission_id).where(
-        mine, revisions.c.generation < generation, revisions.c.admission_id.not_in(later)
+def superseded_admissions(conn: Connection, deployment_id: str, generation: int) -> list[str]:
+    """Admitted admissions of a Deployment on which that revision doesn't stand."""
+    current = select(revisions.c.admission_id).where(
+        revisions.c.deployment_id == deployment_id, revisions.c.generation == generation
     )
-    return list(conn.execute(earlier.distinct()).scalars())
+    others = select(admissions.c.id).where(
+        admissions.c.owner_id == deployment_id,
+        admissions.c.state == "admitted",
+        admissions.c.id.not_in(current),
+    )
+    return list(conn.execute(others).scalars())
 
 
 def refer(tx: Tx, deployment_id: str, generation: int, names: Sequence[str]) -> None:
@@ -82,15 +85,9 @@ def drop_references(tx: Tx, deployment_id: str, before: int | None = None) -> No
     tx.conn.execute(statement)
 
 
-def users_of(conn: Connection, secret: str, *, visible_only: bool = False) -> list[str]:
-    """Ids of the Deployments, not yet deleted, of which a revision names the Secret."""
-    statement = (
-        select(references.c.deployment_id)
-        .join(deployments, deployments.c.id == references.c.deployment_id)
-        .where(references.c.name_key == secret.lower())
-    )
-    if visible_only:
-        statement = statement.where(deployments.c.visible)
+def users_of(conn: Connection, secret: str) -> list[str]:
+    """Ids of the Deployments, not yet deleted, of which a revision names the Secret; those being admitted too."""
+    statement = select(references.c.deployment_id).where(references.c.name_key == secret.lower())
     return list(conn.execute(statement.distinct().order_by(references.c.deployment_id)).scalars())
 
 

@@ -68,6 +68,10 @@ def saved(conn: Connection) -> list[Saved]:
     return [Saved(*row) for row in rows]
 
 
+def all_ids(conn: Connection) -> list[str]:
+    return list(conn.execute(select(secrets.c.id)).scalars())
+
+
 def missing(conn: Connection, names: Sequence[str]) -> list[str]:
     """Those of the names that no Secret has."""
     keys = [name.lower() for name in names]
@@ -75,10 +79,16 @@ def missing(conn: Connection, names: Sequence[str]) -> list[str]:
     return [name for name in names if name.lower() not in found]
 
 
-def remove(tx: Tx, name: str) -> bool:
-    """False when there was none."""
+def spelling(conn: Connection, name: str) -> str:
+    """A Secret's name as it was first saved; the name itself when there is none."""
+    found = conn.execute(select(secrets.c.name).where(secrets.c.name_key == name.lower())).scalar()
+    return name if found is None else str(found)
+
+
+def remove(tx: Tx, name: str) -> str | None:
+    """Gives the id of what was removed; None when there was nothing."""
     gone = tx.conn.execute(delete(secrets).where(secrets.c.name_key == name.lower()).returning(secrets.c.id)).first()
     if gone is None:
-        return False
+        return None
     tx.change(KIND, gone.id)
-    return True
+    return str(gone.id)

@@ -1,0 +1,83 @@
+"""The Kubernetes Deployment that runs the replicas: which revision it has, and when that has come up."""
+
+from __future__ import annotations
+
+from anycloud_common.reconcile import Done, Outcome
+from anycloud_common.store import Tx
+
+from anycloud_deployment.domain import manifest, observe
+from anycloud_deployment.domain.ports import Native
+from anycloud_deployment.reconcile.objects import current, make
+from anycloud_deployment.reconcile.scope import Scope
+from anycloud_deployment.store import deployments, revisions
+
+_KIND = "Deployment"
+APPLIED = "revision-applied"
+ROLLED_OUT = "revision-rolled-out"
+
+
+async def bring_up_to_date(scope: Scope) -> Outcome:
+    """Gives Kubernetes the revision that it is to have now. One that replaces another waits until no Job holds a slot
+    on the old one; from the moment that it was asked for, the old one's Pods get no new Jobs."""
+    target = await scope.target()
+    known = scope.deployment.natives.deployment_uid
+    there = await current(scope, _KIND, known)
+    if there is not None and _as_left(scope, there) and scope.deployment.applied == target:
+        return Done()
+    revision = await scope.revision(target)
+    body = manifest.deployment(scope.place, revision)
+    made = there is None
+    if there is None:
+        there = await make(scope, _KIND, body, "deployment_uid", known)
+    if not made or there.revision != target:
+        await scope.take()
+        there = await scope.tools.objects.apply(_KIND, body, there.uid)
+    scope.tools.versions[scope.id] = (there.uid, there.version)
+    if scope.deployment.applied != target:
+        await scope.change(lambda tx: _applied(scope, tx, target), event=APPLIED, revision=target)
+    return Done()
+
+
+async def note_rollout(scope: Scope) -> Outcome:
+    """A revision has rolled out once its ReplicaSet was available."""
+    applied = scope.deployment.applied
+    if applied is None or scope.deployment.rolled_out == applied:
+        return Done()
+    world = observe.World(replica_sets=scope.tools.view.replica_sets(scope.id))
+    if observe.available(world, applied):
+        await scope.save(event=ROLLED_OUT, rolled_out=applied)
+    return Done()
+
+
+async def release_older(scope: Scope) -> Outcome:
+    """Gives back what earlier revisions hold of the pool, once their Pods are gone and none can come any more."""
+    generation = scope.deployment.generation
+    if scope.deployment.applied != generation:
+        return Done()
+    view = scope.tools.view
+    old_pods = any(pod.generation != generation for pod in view.pods(scope.id))
+    old_sets = any(found.generation != generation and found.wanted for found in view.replica_sets(scope.id))
+    older = await scope.tools.store.read(lambda conn: revisions.superseded_admissions(conn, scope.id, generation))
+    if older and not old_pods and not old_sets:
+        await scope.take()
+        await scope.change(lambda tx: _release(scope, tx))
+    return Done()
+
+
+def _as_left(scope: Scope, there: Native) -> bool:
+    """Whether nobody changed the object since this process last wrote it."""
+    return scope.tools.versions.get(scope.id) == (there.uid, there.version)
+
+
+def _applied(scope: Scope, tx: Tx, generation: int) -> dict[str, object]:
+    revisions.drop_references(tx, scope.id, before=generation)
+    return {"applied": generation}
+
+
+def _release(scope: Scope, tx: Tx) -> dict[str, object]:
+    """Unless a newer revision was asked for meanwhile: then a later pass does it."""
+    now = deployments.get(tx.conn, scope.id)
+    if now is not None and now.generation == scope.deployment.generation:
+        older = revisions.superseded_admissions(tx.conn, scope.id, now.generation)
+        scope.tools.admissions.releasing(tx, older)
+    return {}
