@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from anycloud_cli import VERSION
-from anycloud_cli.failures import ApiRefusal, Failure, Unreachable
+from anycloud_cli.failures import ApiRefusal, Failure, Unreachable, passing, unsent
+from anycloud_cli.patience import Patience
 from anycloud_cli.target import Target
 
 _TIMEOUT_SECONDS = 60.0
@@ -26,8 +27,10 @@ def path(*parts: str) -> str:
 class Client:
     """Keeps one connection to one API. Not for use by several threads."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, patience: Patience | None = None) -> None:
+        """`patience` rides out a restart: reads are repeated, and of writes those that surely weren't seen."""
         self.target = target
+        self._patience = patience
         self._connection: http.client.HTTPConnection | None = None
 
     def get(self, at: str, query: Query | None = None) -> Any:
@@ -35,6 +38,15 @@ class Client:
 
     def request(self, method: str, at: str, *, query: Query | None = None, body: Any = None) -> Any:
         """The decoded answer, None for an empty one. Raises ApiRefusal, Unreachable."""
+
+        def once() -> Any:
+            return self._request(method, at, query, body)
+
+        if self._patience is None:
+            return once()
+        return self._patience.read(once, passing if method == "GET" else unsent)
+
+    def _request(self, method: str, at: str, query: Query | None, body: Any) -> Any:
         response = self._exchange(method, at, query, body)
         raw = self._read(response)
         if response.status >= 300:

@@ -53,6 +53,16 @@ class Unreachable(Failure):
         self.sent = sent
 
 
+def restarting(failure: Failure) -> bool:
+    """Whether the API, or the door before it, said that it will be there in a moment."""
+    return isinstance(failure, ApiRefusal) and failure.transient
+
+
 def passing(failure: Failure) -> bool:
     """Whether the same request may well succeed in a moment."""
-    return isinstance(failure, Unreachable) or (isinstance(failure, ApiRefusal) and failure.transient)
+    return isinstance(failure, Unreachable) or restarting(failure)
+
+
+def unsent(failure: Failure) -> bool:
+    """Whether the API surely never saw the request, so that repeating it can't do anything twice."""
+    return isinstance(failure, Unreachable) and not failure.sent

@@ -15,6 +15,7 @@ class Output:
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
+        self._remark = ""
 
     def lines(self, lines: Iterable[str]) -> None:
         """Text for people, on stdout."""
@@ -36,6 +37,12 @@ class Output:
     def note(self, text: str) -> None:
         """A sentence beside the result, on stderr."""
         _print(sys.stderr, [text])
+
+    def remark(self, text: str) -> None:
+        """A note that isn't repeated while it stays the same."""
+        if text != self._remark:
+            self._remark = text
+            self.note(text)
 
     def result(self, value: Any, lines: Iterable[str]) -> None:
         """One result in the form that was asked for."""

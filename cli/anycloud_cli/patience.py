@@ -1,4 +1,4 @@
-"""Riding out a restart of the API while something is being watched."""
+"""Riding out a restart of the API."""
 
 from __future__ import annotations
 
@@ -17,23 +17,16 @@ def _silent(_failure: Failure) -> None:
 
 
 class Patience:
-    """Repeats reads that fail for a reason that passes. A limit of 0 s gives up at once.
+    """Repeats requests that fail for a reason that passes. A limit of 0 s gives up at once.
 
-    `complain` hears of the first failure of a series; `worth` tells which failures pass."""
+    `complain` hears of the first failure of a series."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        limit_seconds: float,
-        complain: Callable[[Failure], None] = _silent,
-        worth: Callable[[Failure], bool] = passing,
-    ) -> None:
+    def __init__(self, clock: Clock, limit_seconds: float, complain: Callable[[Failure], None] = _silent) -> None:
         self._clock = clock
         self._limit = limit_seconds
         self._complain = complain
-        self._worth = worth
 
-    def read(self, fetch: Callable[[], T]) -> T:
+    def read(self, fetch: Callable[[], T], worth: Callable[[Failure], bool] = passing) -> T:
         """The first good answer. Raises what the last attempt raised, or the first failure that isn't worth a wait."""
         begun = self._clock.monotonic()
         attempt = 0
@@ -42,7 +35,7 @@ class Patience:
                 return fetch()
             except Failure as failure:
                 pause = _PAUSES[min(attempt, len(_PAUSES) - 1)]
-                if not self._worth(failure) or self._clock.monotonic() + pause - begun > self._limit:
+                if not worth(failure) or self._clock.monotonic() + pause - begun > self._limit:
                     raise
                 if attempt == 0:
                     self._complain(failure)

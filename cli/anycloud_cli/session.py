@@ -15,7 +15,11 @@ from anycloud_cli.output import Output
 if TYPE_CHECKING:
     from anycloud_cli.client import Client
     from anycloud_cli.directory import Directory
+    from anycloud_cli.failures import Failure
     from anycloud_cli.target import Target
+
+
+_RIDE_OUT_SECONDS = 10.0
 
 
 class Session:
@@ -39,9 +43,19 @@ class Session:
 
     @cached_property
     def api(self) -> Client:
+        """The active API. One that is expected to be there is given some seconds when it doesn't answer."""
         from anycloud_cli.client import Client
+        from anycloud_cli.patience import Patience
+        from anycloud_cli.world import is_supervised
 
-        return Client(self.target)
+        expected = not self.target.local or is_supervised(self.directory)
+        if not expected:
+            return Client(self.target)
+        return Client(self.target, Patience(self.clock, _RIDE_OUT_SECONDS, self.complain))
+
+    def complain(self, failure: Failure) -> None:
+        """Says why a request is repeated, once for as long as the reason is the same."""
+        self.out.remark(f"{failure.sentence()} Trying again.")
 
     @property
     def interactive(self) -> bool:

@@ -236,7 +236,7 @@ class _Follower:
         if self._session.out.as_json:
             self._record("observer", message=failure.message)
         else:
-            self._session.out.note(failure.sentence())
+            self._session.complain(failure)
 
     def _record(self, kind: str, **fields: Any) -> None:
         self._session.out.record({"type": kind, "at": self._clock.now_ms(), **fields})

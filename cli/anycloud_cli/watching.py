@@ -20,7 +20,7 @@ def watch(
     session: Session, fetch: Callable[[], Any], render: Render, at_rest: Callable[[Any], bool], interval: float
 ) -> Any:
     """The last observation. A terminal is refreshed in place; elsewhere, and with `--json`, each change is printed."""
-    patience = Patience(session.clock, RIDE_OUT_SECONDS, lambda failure: session.out.note(failure.sentence()))
+    patience = Patience(session.clock, RIDE_OUT_SECONDS, session.complain)
     seen = fetch()  # an API that doesn't answer at all is told at once
     with _shown(session, render) as show:
         show(seen)

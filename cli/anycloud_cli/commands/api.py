@@ -10,7 +10,7 @@ import click
 from anycloud_cli import VERSION, supervisor
 from anycloud_cli import target as targets
 from anycloud_cli.client import Client, path
-from anycloud_cli.failures import REFUSED, ApiRefusal, Failure
+from anycloud_cli.failures import REFUSED, ApiRefusal, Failure, restarting
 from anycloud_cli.groups import AliasGroup
 from anycloud_cli.options import json_option
 from anycloud_cli.patience import Patience
@@ -74,9 +74,9 @@ def status(session: Session) -> int:
 
 def _release(session: Session) -> tuple[dict[str, Any] | None, Failure | None]:
     """The release that the active API serves, or why it can't be had. A restarting API is given some seconds."""
-    restarting = Patience(session.clock, _RIDE_OUT_SECONDS, worth=lambda failure: getattr(failure, "transient", False))
+    patience = Patience(session.clock, _RIDE_OUT_SECONDS)
     try:
-        return restarting.read(lambda: session.api.get(path("system-release"))), None
+        return patience.read(lambda: session.api.get(path("system-release")), restarting), None
     except Failure as failure:
         return None, failure
 

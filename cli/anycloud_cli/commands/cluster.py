@@ -12,10 +12,11 @@ from anycloud_cli.groups import AliasGroup
 from anycloud_cli.options import Duration, json_option, require, watch_options
 from anycloud_cli.session import Session, pass_session
 from anycloud_cli.views import cluster as view
-from anycloud_cli.views.layout import state
 
 _ALIASES = {"ls": "list", "get": "list", "describe": "status", "terminate": "delete", "rm": "delete"}
 _LOOK_SECONDS = 1.0
+Answer = dict[str, Any]
+"""`{"cluster": {…}}`, as the API sends it and as `--json` prints it."""
 
 
 @click.group(cls=AliasGroup, aliases=_ALIASES)
@@ -55,9 +56,10 @@ def create(session: Session, /, name: str, **given: str | None) -> None:
         "checkpointBucket": given["checkpoint_bucket"],
     }
     body = {key: value for key, value in body.items() if value is not None}
-    made = session.api.request("POST", path("clusters"), body=body)["cluster"]
+    answer = session.api.request("POST", path("clusters"), body=body)
+    made = answer["cluster"]
     follow = f"Follow it with `anycloud cluster status {made['name']} --watch`."
-    session.out.result(made, [f"Creating cluster {made['name']} ({made['id']}). {follow}"])
+    session.out.result(answer, [f"Creating cluster {made['name']} ({made['id']}). {follow}"])
 
 
 @cluster.command("list")
@@ -65,8 +67,8 @@ def create(session: Session, /, name: str, **given: str | None) -> None:
 @pass_session
 def list_clusters(session: Session) -> None:
     """List the clusters that this API knows."""
-    clusters = session.api.get(path("clusters"))["clusters"]
-    session.out.result(clusters, view.listing(clusters, session.clock.now_ms()))
+    answer = session.api.get(path("clusters"))
+    session.out.result(answer, view.listing(answer["clusters"], session.clock.now_ms()))
 
 
 @cluster.command()
@@ -80,17 +82,20 @@ def status(session: Session, cluster_ref: str, watch: bool, interval: float) -> 
 
     sandbox = in_sandbox(session)
 
-    def render(seen: dict[str, Any]) -> list[str]:
-        return view.status(seen, session.clock.now_ms(), sandbox)
+    def fetch() -> Answer:
+        return _get(session, cluster_ref)
+
+    def render(answer: Answer) -> list[str]:
+        return view.status(answer["cluster"], session.clock.now_ms(), sandbox)
 
     if watch:
         from anycloud_cli.watching import watch as follow
 
-        seen = follow(session, lambda: _get(session, cluster_ref), render, _at_rest, interval)
+        answer = follow(session, fetch, render, _at_rest, interval)
     else:
-        seen = _get(session, cluster_ref)
-        session.out.result(seen, render(seen))
-    step = view.next_step(seen, session.target.url)
+        answer = fetch()
+        session.out.result(answer, render(answer))
+    step = view.next_step(answer["cluster"], session.target.url)
     if step and not session.out.as_json:
         session.out.lines(["", f"   Next: {step}"])
 
@@ -101,18 +106,19 @@ def status(session: Session, cluster_ref: str, watch: bool, interval: float) -> 
 @click.option("--timeout", type=Duration(), metavar="SECONDS", help="Bound on the wait, not on the deletion.")
 @json_option
 @pass_session
-def delete(session: Session, cluster_ref: str, no_wait: bool, timeout: float | None) -> int:
+def delete(session: Session, cluster_ref: str, no_wait: bool, timeout: float | None) -> None:
     """Release the management VM and everything made with it. Waits until that is done.
 
     The deletion runs in the API, so keep the API running until then. Node pools are never deleted from here.
     """
-    deleting = session.api.request("DELETE", path("clusters", cluster_ref))["cluster"]
-    if not no_wait:
-        deleting = _wait_for_end(session, deleting, timeout)
-    ended = state(deleting["state"], deleting["releasing"])
-    follow = f" Follow it with `anycloud cluster status {deleting['id']} --watch`." if no_wait else ""
-    session.out.result(deleting, [f"Deleting cluster {deleting['name']}.{follow}" if no_wait else ended])
-    return 0
+    answer = session.api.request("DELETE", path("clusters", cluster_ref))
+    if no_wait:
+        deleting = answer["cluster"]
+        follow = f"Follow it with `anycloud cluster status {deleting['id']} --watch`."
+        session.out.result(answer, [f"Deleting cluster {deleting['name']}. {follow}"])
+    else:
+        ended = _wait_for_end(session, answer, timeout)
+        session.out.result(ended, [ended["cluster"]["state"]])
 
 
 @cluster.command()
@@ -128,24 +134,25 @@ def forget(session: Session, cluster_ref: str) -> None:
     session.out.result(forgotten, lines)
 
 
-def _get(session: Session, cluster_ref: str) -> dict[str, Any]:
-    found: dict[str, Any] = session.api.get(path("clusters", cluster_ref))["cluster"]
-    return found
+def _get(session: Session, cluster_ref: str) -> Answer:
+    answer: Answer = session.api.get(path("clusters", cluster_ref))
+    return answer
 
 
-def _at_rest(seen: dict[str, Any]) -> bool:
+def _at_rest(answer: Answer) -> bool:
+    seen = answer["cluster"]
     return seen["state"] in ("running", "failed") or (seen["state"] == "terminated" and not seen["releasing"])
 
 
-def _wait_for_end(session: Session, deleting: dict[str, Any], timeout: float | None) -> dict[str, Any]:
+def _wait_for_end(session: Session, answer: Answer, timeout: float | None) -> Answer:
     """Follows a deletion by id, since the name may soon be another cluster's."""
     from anycloud_cli.patience import Patience
     from anycloud_cli.watching import RIDE_OUT_SECONDS
 
     deadline = None if timeout is None else session.clock.monotonic() + timeout
-    patience = Patience(session.clock, RIDE_OUT_SECONDS, lambda failure: session.out.note(failure.sentence()))
-    seen, told = deleting, False
-    while not (seen["state"] == "terminated" and not seen["releasing"]):
+    patience = Patience(session.clock, RIDE_OUT_SECONDS, session.complain)
+    told = False
+    while not ((seen := answer["cluster"])["state"] == "terminated" and not seen["releasing"]):
         if seen["state"] == "failed":
             raise Failure(seen["lastError"] or "The deletion failed.", next_command=_again(seen))
         if not told:
@@ -154,8 +161,8 @@ def _wait_for_end(session: Session, deleting: dict[str, Any], timeout: float | N
         if deadline is not None and session.clock.monotonic() >= deadline:
             raise Failure(_still_going(seen), exit_code=TIMED_OUT)
         session.clock.sleep(_LOOK_SECONDS)
-        seen = patience.read(lambda: _get_or_gone(session, deleting))
-    return seen
+        answer = patience.read(lambda: _get_or_gone(session, seen))
+    return answer
 
 
 def _tell(session: Session) -> Any:
@@ -171,10 +178,10 @@ def _still_going(seen: dict[str, Any]) -> str:
     return f"The time given is over, and the deletion continues in the API; follow it with `{watch}`."
 
 
-def _get_or_gone(session: Session, deleting: dict[str, Any]) -> dict[str, Any]:
+def _get_or_gone(session: Session, deleting: dict[str, Any]) -> Answer:
     try:
         return _get(session, deleting["id"])
     except ApiRefusal as refusal:
         if refusal.code == "CLUSTER_NOT_FOUND":
-            return {**deleting, "state": "terminated", "releasing": False}
+            return {"cluster": {**deleting, "state": "terminated", "releasing": False}}
         raise

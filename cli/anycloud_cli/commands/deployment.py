@@ -74,9 +74,10 @@ def create(session: Session, /, name: str, image: str, wait: bool, **given: Any)
     body = {"name": name, "image": image, "nodePool": given["node_pool"], **_settings(given)}
     if environment:
         body["env"] = environment
-    made = session.api.request("POST", path("deployments"), body=body)["deployment"]
+    answer = session.api.request("POST", path("deployments"), body=body)
+    made = answer["deployment"]
     follow = f"Follow it with `anycloud deployment status {made['name']}`."
-    return _recorded(session, made, f"Creating Deployment {made['name']} ({made['id']}). {follow}", wait)
+    return _recorded(session, answer, f"Creating Deployment {made['name']} ({made['id']}). {follow}", wait)
 
 
 @deployment.command("list")
@@ -85,8 +86,8 @@ def create(session: Session, /, name: str, image: str, wait: bool, **given: Any)
 @pass_session
 def list_deployments(session: Session, node_pool: str | None) -> None:
     """List Deployments from stored facts, without asking Kubernetes."""
-    found = session.api.get(path("deployments"), {"nodePool": node_pool})["deployments"]
-    session.out.result(found, view.listing(found, session.clock.now_ms()))
+    answer = session.api.get(path("deployments"), {"nodePool": node_pool})
+    session.out.result(answer, view.listing(answer["deployments"], session.clock.now_ms()))
 
 
 @deployment.command()
@@ -96,8 +97,8 @@ def list_deployments(session: Session, node_pool: str | None) -> None:
 @pass_session
 def status(session: Session, deployment_ref: str, verbose: bool) -> None:
     """Show one Deployment with its live state."""
-    found = session.api.get(path("deployments", deployment_ref))["deployment"]
-    session.out.result(found, view.status(found, session.clock.now_ms(), verbose))
+    answer = session.api.get(path("deployments", deployment_ref))
+    session.out.result(answer, view.status(answer["deployment"], session.clock.now_ms(), verbose))
 
 
 @deployment.command()
@@ -121,10 +122,11 @@ def upgrade(session: Session, /, deployment_ref: str, wait: bool, **given: Any) 
         body["secrets"] = []
     if not body:
         raise click.UsageError("Nothing to change: give at least one option or a command.", click.get_current_context())
-    changed = session.api.request("PATCH", path("deployments", deployment_ref), body=body)["deployment"]
+    answer = session.api.request("PATCH", path("deployments", deployment_ref), body=body)
+    changed = answer["deployment"]
     number = changed["generation"] - 1
     follow = f"Follow it with `anycloud deployment status {changed['name']}`."
-    return _recorded(session, changed, f"Upgrade {number} of {changed['name']} started. {follow}", wait)
+    return _recorded(session, answer, f"Upgrade {number} of {changed['name']} started. {follow}", wait)
 
 
 @deployment.command()
@@ -133,9 +135,10 @@ def upgrade(session: Session, /, deployment_ref: str, wait: bool, **given: Any) 
 @pass_session
 def delete(session: Session, deployment_ref: str) -> None:
     """Delete a Deployment: queued Jobs end, running ones finish. Returns as soon as that is recorded."""
-    found = session.api.request("DELETE", path("deployments", deployment_ref))["deployment"]
+    answer = session.api.request("DELETE", path("deployments", deployment_ref))
+    found = answer["deployment"]
     follow = f"Follow it with `anycloud deployment status {found['id']}`."
-    session.out.result(found, [f"Deleting Deployment {found['name']} ({found['id']}). {follow}"])
+    session.out.result(answer, [f"Deleting Deployment {found['name']} ({found['id']}). {follow}"])
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
@@ -159,16 +162,17 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def _recorded(session: Session, made: dict[str, Any], said: str, wait: bool) -> int:
+def _recorded(session: Session, answer: dict[str, Any], said: str, wait: bool) -> int:
     if not wait:
-        session.out.result(made, [said])
+        session.out.result(answer, [said])
         return 0
     from anycloud_cli.waiting import DeploymentTarget, follow
 
     if session.out.as_json:
-        session.out.record(made)
+        session.out.record(answer)
     else:
         session.out.note(said)
+    made = answer["deployment"]
     return follow(session, [DeploymentTarget(session.api, made["id"], revision=made["generation"])])
 
 

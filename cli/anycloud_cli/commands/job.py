@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from anycloud_cli.client import path
-from anycloud_cli.failures import ApiRefusal, Failure, passing
+from anycloud_cli.failures import ApiRefusal, Failure, passing, unsent
 from anycloud_cli.groups import AliasGroup
 from anycloud_cli.options import Duration, json_option, wait_option
 from anycloud_cli.session import Session, pass_session
@@ -72,16 +72,12 @@ def _submit(session: Session, deployment: str, job_id: str | None, timeout: floa
         except Failure as failure:
             if lost and job_id is None and isinstance(failure, ApiRefusal) and failure.code == "WORKLOAD_ID_CONFLICT":
                 return {"id": chosen}  # nobody else can have made that id: the lost answer was a yes
-            if not lost and not _may_be_admitted(failure):
+            if not lost and (unsent(failure) or not passing(failure)):
                 raise
             lost = True
             if not passing(failure) or session.clock.monotonic() - begun >= _RETRY_SECONDS:
                 raise _uncertain(chosen, failure) from failure
         session.clock.sleep(_PAUSE_SECONDS)
-
-
-def _may_be_admitted(failure: Failure) -> bool:
-    return passing(failure) and getattr(failure, "sent", True)
 
 
 def _uncertain(chosen: str, failure: Failure) -> Failure:

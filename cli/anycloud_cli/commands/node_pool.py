@@ -51,20 +51,18 @@ def create(session: Session, /, name: str, wait: bool, **given: Any) -> int:
         "maxVmCount": given["max_vms"],
     }
     body = {key: value for key, value in body.items() if value is not None}
-    pool = session.api.request("POST", path("node-pools"), body=body)["nodePool"]
+    answer = session.api.request("POST", path("node-pools"), body=body)
+    pool = answer["nodePool"]
     if not wait:
         follow = f"Follow it with `anycloud node-pool status {pool['name']}`."
-        session.out.result(pool, [f"Creating node pool {pool['name']} ({pool['id']}). {follow}"])
+        session.out.result(answer, [f"Creating node pool {pool['name']} ({pool['id']}). {follow}"])
         return 0
-    return _wait(session, pool)
-
-
-def _wait(session: Session, pool: dict[str, Any]) -> int:
-    from anycloud_cli.waiting import NodePoolTarget, follow
+    from anycloud_cli.waiting import NodePoolTarget
+    from anycloud_cli.waiting import follow as wait_for
 
     if session.out.as_json:
-        session.out.record(pool)
-    return follow(session, [NodePoolTarget(session.api, pool["id"])])
+        session.out.record(answer)
+    return wait_for(session, [NodePoolTarget(session.api, pool["id"])])
 
 
 @node_pool.command("list")
@@ -73,8 +71,8 @@ def _wait(session: Session, pool: dict[str, Any]) -> int:
 @pass_session
 def list_pools(session: Session, cluster: str | None) -> None:
     """List node pools."""
-    pools = session.api.get(path("node-pools"), {"cluster": cluster})["nodePools"]
-    session.out.result(pools, view.listing(pools, session.clock.now_ms()))
+    answer = session.api.get(path("node-pools"), {"cluster": cluster})
+    session.out.result(answer, view.listing(answer["nodePools"], session.clock.now_ms()))
 
 
 @node_pool.command()
@@ -83,8 +81,8 @@ def list_pools(session: Session, cluster: str | None) -> None:
 @pass_session
 def status(session: Session, pool: str) -> None:
     """Show one node pool."""
-    found = session.api.get(path("node-pools", pool))["nodePool"]
-    session.out.result(found, view.status(found, session.clock.now_ms()))
+    answer = session.api.get(path("node-pools", pool))
+    session.out.result(answer, view.status(answer["nodePool"], session.clock.now_ms()))
 
 
 @node_pool.command()
@@ -93,6 +91,7 @@ def status(session: Session, pool: str) -> None:
 @pass_session
 def delete(session: Session, pool: str) -> None:
     """Delete a node pool that nothing uses. Returns as soon as that is recorded."""
-    found = session.api.request("DELETE", path("node-pools", pool))["nodePool"]
+    answer = session.api.request("DELETE", path("node-pools", pool))
+    found = answer["nodePool"]
     follow = f"Follow it with `anycloud node-pool status {found['id']}`."
-    session.out.result(found, [f"Deleting node pool {found['name']} ({found['id']}). {follow}"])
+    session.out.result(answer, [f"Deleting node pool {found['name']} ({found['id']}). {follow}"])

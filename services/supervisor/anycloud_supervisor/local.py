@@ -93,7 +93,8 @@ def _run_locked(request: Request, places: Places, reports: Reports, environ: Map
         raise SupervisorError(f"Port {port} is in use; choose another one: `anycloud api start --port <port>`.")
     _prepare(places, request.sandbox)
     url = f"http://{_HOST}:{port}"
-    facts = {"url": url, "sandbox": request.sandbox, "dataDir": str(places.data)}
+    world = sandbox.world_url(places.sandbox) if request.sandbox else None
+    facts = {"url": url, "sandbox": request.sandbox, "sandboxUrl": world, "dataDir": str(places.data)}
     state = record.Record(places.state, facts, SystemClock())
     steps = plan(places, url, request.sandbox, environ)
     supervisor = Supervisor(steps, state, SystemClock(), places.logs, reports.step)

@@ -182,7 +182,7 @@ def test_status_names_secrets(cli: Any, api: Any, things: Any) -> None:
 @pytest.mark.req("DP-110", "SC-005")
 def test_json_is_complete_and_wins_over_verbose(cli: Any, api: Any, upgrading: dict[str, Any]) -> None:
     api.on("GET", "/deployments/voice", {"deployment": upgrading})
-    assert cli("deployment", "status", "voice", "--verbose", "--json").json == upgrading
+    assert cli("deployment", "status", "voice", "--verbose", "--json").json == {"deployment": upgrading}
 
 
 CLUSTER = """

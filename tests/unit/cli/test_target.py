@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from typing import Any
 
@@ -216,3 +217,39 @@ def test_a_directory_that_cannot_be_written_is_told(cli: Any, hosted: Any, monke
     run = cli("api", "use", hosted.url)
     assert run.code == 1
     assert "Not a directory" in run.err
+
+
+def test_a_hosted_api_that_restarts_is_given_ten_seconds_for_reads(cli: Any, hosted: Any) -> None:
+    cli.write("api-url", hosted.url)
+    cli.write("api-tokens.json", json.dumps({hosted.url: "acapi_x"}))
+    hosted.refuse("GET", "/clusters", 503, "API_RESTARTING", "The API is restarting.")
+    assert cli("cluster", "list") == (1, "", "The API is restarting. Trying again.\nThe API is restarting.\n")
+    assert 5 < cli.clock.elapsed <= 10
+    cli.clock.on_sleep = lambda: hosted.on("GET", "/clusters", CLUSTERS)
+    assert cli("cluster", "list").code == 0
+
+
+@pytest.mark.req("OPEN-021")
+def test_a_write_is_not_repeated_after_an_answer(cli: Any, hosted: Any) -> None:
+    cli.write("api-url", hosted.url)
+    cli.write("api-tokens.json", json.dumps({hosted.url: "acapi_x"}))
+    hosted.refuse("PUT", "/secrets/s", 503, "API_RESTARTING", "The API is restarting.")
+    assert cli("secrets", "new", "s", "A=1") == (1, "", "The API is restarting.\n")
+    assert len(hosted.requests) == 1
+
+
+def test_a_write_that_nobody_saw_is_repeated(cli: Any, hosted: Any) -> None:
+    cli.write("api-url", hosted.url)
+    cli.write("api-tokens.json", json.dumps({hosted.url: "acapi_x"}))
+    hosted.close()
+    run = cli("secrets", "new", "s", "A=1")
+    assert run.code == 1
+    assert run.err.startswith(f"The API at {hosted.url} doesn't answer (connection refused)")
+    assert 5 < cli.clock.elapsed <= 10
+
+
+def test_a_local_api_with_a_live_supervisor_is_given_time_too(cli: Any, api: Any) -> None:
+    cli.write("data/supervisor/state.json", json.dumps({"pid": os.getpid()}))
+    api.refuse("GET", "/clusters", 503, "API_RESTARTING", "Restarting.")
+    cli.clock.on_sleep = lambda: api.on("GET", "/clusters", CLUSTERS)
+    assert cli("cluster", "list").code == 0

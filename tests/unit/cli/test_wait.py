@@ -131,7 +131,7 @@ def test_with_json_the_deployment_comes_first_and_then_wait_records(
     api.on("GET", "/deployments/dep-voice", _deployment(things, state="starting", ready=False), _deployment(things))
     run = cli("deployment", *words, "--wait", "--json")
     assert run.code == 0
-    assert run.records[0] == made
+    assert run.records[0] == {"deployment": made}
     told = [(record["type"], record["ref"], record["state"]) for record in run.records[1:]]
     ref = "deployment/dep-voice"
     assert told == [("state", ref, "starting"), ("state", ref, "running"), ("result", ref, "running")]
