@@ -8,7 +8,7 @@ from decimal import Decimal
 from anycloud_deployment.domain.refusal import invalid
 
 _CPUS = re.compile(r"\d{1,6}(?:\.\d{1,3})?")
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([kKmMgGtT]?)(?:[iI]?[bB])?")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(?:([kKmMgGtT])[iI]?)?[bB]?")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _LARGEST_SIZE = 1 << 50
 _SMALLEST_SIZE = 1 << 20
@@ -29,7 +29,7 @@ def size_bytes(option: str, text: str) -> int:
     rule = "give a positive number with b, k, m, g or t behind it, from 1m up"
     if found is None:
         raise invalid(f"dockerOptions.{option} {text[:40]!r} isn't a size; {rule}.")
-    size = int(Decimal(found[1]) * _UNITS[found[2].lower()])
+    size = int(Decimal(found[1]) * _UNITS[(found[2] or "").lower()])
     if not _SMALLEST_SIZE <= size <= _LARGEST_SIZE:
         raise invalid(f"dockerOptions.{option} {text[:40]!r} is out of bounds; {rule}.")
     return size

@@ -1,0 +1,218 @@
+"""A deployment service in one process on a store of its own, with everything outside faked."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from anycloud_common import calls
+from anycloud_common.calls import Call, Principal
+from anycloud_common.cipher import Cipher
+from anycloud_common.clock import ManualClock
+from anycloud_common.reconcile import Outcome
+from anycloud_common.server.draining import Draining
+from anycloud_common.store import Store
+from anycloud_deployment.app import Outside, Service
+from anycloud_deployment.domain.model import Deployment, PodFact
+from anycloud_deployment.store import deployments
+from anycloud_release.migrate import migrate_service
+from anycloudapi.deployment.v1 import deployments_pb2, jobs_pb2, workloads_pb2
+
+from tests.unit.deployment.fakes import FakeCluster, FakeHolds, FakeImages, FakePools
+
+URL = "http://127.0.0.2:7000"
+NO_CONTEXT: Any = None
+
+
+class Rig:
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "deployment.sqlite"
+        migrate_service(self.path, "deployment")
+        self.cipher = Cipher.load(directory / "cipher.key")
+        self.clock = ManualClock()
+        self.cluster, self.pools = FakeCluster(), FakePools()
+        self.holds, self.images = FakeHolds(), FakeImages()
+        self.cluster.clock_ms = self.clock.now_ms
+        self.store: Store
+        self.service: Service
+        self.draining: Draining
+        self._tasks: list[asyncio.Task[None]] = []
+        self.start()
+
+    def start(self) -> None:
+        """As after a restart of the process: only the database and the outside are what they were."""
+        self.store = Store.open(self.path, "deployment", self.clock)
+        self.draining = Draining()
+        cluster = self.cluster
+        outside = Outside(cluster, cluster, cluster, cluster.view(), self.images, self.pools)
+        holds: Any = self.holds
+        self.service = Service(
+            self.store,
+            self.cipher,
+            outside,
+            holds,
+            public_url=URL,
+            draining=self.draining,
+            clock=self.clock,
+        )
+        cluster.changed = self.service.object_changed
+
+    async def restart(self) -> None:
+        await self.close()
+        self.start()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        self.store.close()
+
+    def run_offers(self) -> None:
+        self._tasks.append(asyncio.create_task(self.service.offers.run()))
+
+    def run_reconcilers(self) -> None:
+        for work in (self.service.deployments.run, self.service.executions.run):
+            self._tasks.append(asyncio.create_task(work()))
+
+    def act_as(self, user: str = "alice") -> None:
+        """The calls that follow in this task are this user's."""
+        calls.enter(_call(principal=Principal(user, user, "user")))
+
+    def work_as(self, token: str | None, key: str | None = None) -> None:
+        """The calls that follow in this task are a worker's."""
+        calls.enter(_call(bearer=token, key=key))
+
+    async def create(self, name: str = "voice", **spec: Any) -> deployments_pb2.Deployment:
+        self.act_as()
+        asked = deployments_pb2.DeploymentSpec(**{"name": name, "image": "acme/model:v1", "node_pool": "np-1", **spec})
+        return await self.service.deployments_rpc.CreateDeployment(
+            deployments_pb2.CreateDeploymentRequest(deployment=asked), NO_CONTEXT
+        )
+
+    async def update(self, reference: str, paths: list[str] | None = None, **change: Any) -> deployments_pb2.Deployment:
+        self.act_as()
+        request = deployments_pb2.UpdateDeploymentRequest(
+            id=reference, deployment=deployments_pb2.DeploymentUpdate(**change)
+        )
+        if paths is not None:
+            request.update_mask.paths.extend(paths)
+            request.update_mask.SetInParent()
+        return await self.service.deployments_rpc.UpdateDeployment(request, NO_CONTEXT)
+
+    async def get(self, reference: str) -> deployments_pb2.Deployment:
+        self.act_as()
+        request = deployments_pb2.GetDeploymentRequest(id=reference)
+        return await self.service.deployments_rpc.GetDeployment(request, NO_CONTEXT)
+
+    async def delete(self, reference: str) -> deployments_pb2.Deployment:
+        self.act_as()
+        request = deployments_pb2.DeleteDeploymentRequest(id=reference)
+        return await self.service.deployments_rpc.DeleteDeployment(request, NO_CONTEXT)
+
+    async def listed(self, **filters: Any) -> list[deployments_pb2.Deployment]:
+        self.act_as()
+        request = deployments_pb2.ListDeploymentsRequest(**filters)
+        return list((await self.service.deployments_rpc.ListDeployments(request, NO_CONTEXT)).deployments)
+
+    async def running(self, name: str = "voice", **spec: Any) -> tuple[str, PodFact]:
+        """A Deployment that has rolled out, and its Pod."""
+        made = await self.create(name, **spec)
+        await self.reconcile(made.id)
+        [pod] = self.cluster.seen_pods(made.id)
+        return made.id, pod
+
+    async def reconcile(self, deployment_id: str) -> Outcome:
+        return await self.service.deployments.step(deployment_id)
+
+    async def judge(self, deployment_id: str) -> Outcome:
+        return await self.service.executions.step(deployment_id)
+
+    async def stored(self, deployment_id: str) -> Deployment:
+        found = await self.store.read(lambda conn: deployments.get(conn, deployment_id))
+        assert found is not None
+        return found
+
+    async def submit(self, deployment: str, job_id: str | None = None, **more: Any) -> workloads_pb2.Admission:
+        self.act_as()
+        target = workloads_pb2.SubmitWorkloadRequest.DeploymentTarget(
+            deployment=deployment, timeout=more.pop("timeout", None)
+        )
+        request = workloads_pb2.SubmitWorkloadRequest(id=job_id, deployment_target=target, **more)
+        return await self.service.workloads_rpc.SubmitWorkload(request, NO_CONTEXT)
+
+    async def status(self, job_id: str) -> workloads_pb2.WorkloadStatus:
+        self.act_as()
+        request = workloads_pb2.GetWorkloadStatusRequest(id=job_id)
+        return await self.service.workloads_rpc.GetWorkloadStatus(request, NO_CONTEXT)
+
+    async def terminate(self, job_id: str) -> workloads_pb2.Message:
+        self.act_as()
+        request = workloads_pb2.TerminateWorkloadRequest(id=job_id)
+        return await self.service.workloads_rpc.TerminateWorkload(request, NO_CONTEXT)
+
+    async def candidate(self, deployment_id: str, pod: PodFact, wait_ms: int = 0) -> jobs_pb2.JobCandidate | None:
+        self.work_as(f"token-{pod.uid}")
+        request = jobs_pb2.DiscoverCandidateRequest(deployment_id=deployment_id, wait_ms=wait_ms)
+        answer = await self.service.jobs_rpc.DiscoverCandidate(request, NO_CONTEXT)
+        return answer.candidate if answer.HasField("candidate") else None
+
+    async def claim(
+        self, deployment_id: str, pod: PodFact, candidate: jobs_pb2.JobCandidate, key: str
+    ) -> jobs_pb2.SelectedJob:
+        self.work_as(f"token-{pod.uid}", key)
+        claim = jobs_pb2.JobClaim(submission_revision=candidate.submission_revision)
+        if candidate.HasField("previous_execution_id"):
+            claim.previous_execution_id = candidate.previous_execution_id
+        request = jobs_pb2.ClaimJobRequest(deployment_id=deployment_id, job_id=candidate.job_id, claim=claim)
+        return await self.service.jobs_rpc.ClaimJob(request, NO_CONTEXT)
+
+    async def pick_up(self, deployment_id: str, pod: PodFact, key: str) -> str:
+        """Discovers and claims the next Job; gives its id."""
+        candidate = await self.candidate(deployment_id, pod)
+        assert candidate is not None, "no Job was offered"
+        return (await self.claim(deployment_id, pod, candidate, key)).job_id
+
+    async def report(
+        self, deployment_id: str, pod: PodFact, job_id: str, key: str, outcome: str = "COMPLETED", message: str = ""
+    ) -> None:
+        self.work_as(f"token-{pod.uid}")
+        report = jobs_pb2.OutcomeReport(
+            execution_id=key,
+            outcome=jobs_pb2.OutcomeReport.Outcome.Value(f"OUTCOME_{outcome}"),
+            message=message or None,
+        )
+        request = jobs_pb2.ReportOutcomeRequest(deployment_id=deployment_id, job_id=job_id, report=report)
+        await self.service.jobs_rpc.ReportOutcome(request, NO_CONTEXT)
+
+    async def clean_up(self, deployment_id: str, pod: PodFact, job_id: str, key: str) -> None:
+        self.work_as(f"token-{pod.uid}")
+        cleanup = jobs_pb2.JobCleanup(execution_id=key)
+        request = jobs_pb2.CleanupJobRequest(deployment_id=deployment_id, job_id=job_id, cleanup=cleanup)
+        await self.service.jobs_rpc.CleanupJob(request, NO_CONTEXT)
+
+    async def cancelled(self, deployment_id: str, pod: PodFact, job_id: str, key: str, wait_ms: int = 0) -> bool:
+        self.work_as(f"token-{pod.uid}")
+        request = jobs_pb2.GetCancellationRequest(
+            deployment_id=deployment_id, job_id=job_id, execution_id=key, wait_ms=wait_ms
+        )
+        return (await self.service.jobs_rpc.GetCancellation(request, NO_CONTEXT)).cancelled
+
+
+def execution(number: int) -> str:
+    """A UUID for tests."""
+    return f"00000000-0000-4000-8000-{number:012}"
+
+
+def _call(principal: Principal | None = None, bearer: str | None = None, key: str | None = None) -> Call:
+    return Call(
+        principal=principal,
+        request_id="req-1",
+        github_token=None,
+        bearer=bearer,
+        idempotency_key=key,
+        method="/test",
+        rest=False,
+        headers={},
+    )
