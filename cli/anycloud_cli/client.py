@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import ssl
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from anycloud_cli import VERSION
@@ -17,6 +18,7 @@ from anycloud_cli.target import Target
 _TIMEOUT_SECONDS = 60.0
 _START = "anycloud api start"
 Query = Mapping[str, str | int | bool | None]
+T = TypeVar("T")
 
 
 def path(*parts: str) -> str:
@@ -40,25 +42,15 @@ class Client:
         """The decoded answer, None for an empty one. Raises ApiRefusal, Unreachable."""
 
         def once() -> Any:
-            return self._request(method, at, query, body)
+            raw = self._read(self._accepted(method, at, query, body))
+            return self._decode(raw) if raw else None
 
-        if self._patience is None:
-            return once()
-        return self._patience.read(once, passing if method == "GET" else unsent)
-
-    def _request(self, method: str, at: str, query: Query | None, body: Any) -> Any:
-        response = self._exchange(method, at, query, body)
-        raw = self._read(response)
-        if response.status >= 300:
-            raise self._refusal(response, raw)
-        return self._decode(raw) if raw else None
+        return self._patiently(once, passing if method == "GET" else unsent)
 
     def lines(self, at: str, query: Query | None = None) -> Iterator[Any]:
         """The JSON lines of a stream, as they come. Holds a connection of its own; no limit between two lines."""
         own = Client(self.target)
-        response = own._exchange("GET", at, query, None)
-        if response.status >= 300:
-            raise own._refusal(response, own._read(response))
+        response = self._patiently(lambda: own._accepted("GET", at, query, None), passing)
         if own._connection is not None and own._connection.sock is not None:
             own._connection.sock.settimeout(None)
         try:
@@ -75,20 +67,23 @@ class Client:
             self._connection.close()
             self._connection = None
 
-    def _exchange(self, method: str, at: str, query: Query | None, body: Any) -> http.client.HTTPResponse:
-        kept = self._connection is not None
+    def _patiently(self, once: Callable[[], T], worth: Callable[[Failure], bool]) -> T:
+        return once() if self._patience is None else self._patience.read(once, worth)
+
+    def _accepted(self, method: str, at: str, query: Query | None, body: Any) -> http.client.HTTPResponse:
+        """An answer that is no refusal, its body unread."""
         try:
-            return self._send(method, at, query, body)
-        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
-            self.close()
-            if kept and method == "GET":  # a kept connection that the API has closed meanwhile
-                return self._exchange(method, at, query, body)
-            raise self._unreachable(error, sent=True) from error
+            response = self._send(method, at, query, body)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise self._unreachable(error, sent=not isinstance(error, ConnectionRefusedError)) from error
+        if response.status >= 300:
+            raise self._refusal(response, self._read(response))
+        return response
 
     def _send(self, method: str, at: str, query: Query | None, body: Any) -> http.client.HTTPResponse:
+        if self._connection is not None and _closed_by_peer(self._connection):
+            self.close()
         if self._connection is None:
             self._connection = _connect(self.target)
         given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
@@ -161,6 +156,11 @@ def _connect(target: Target) -> http.client.HTTPConnection:
         context = ssl.create_default_context()
         return http.client.HTTPSConnection(host, parts.port, timeout=_TIMEOUT_SECONDS, context=context)
     return http.client.HTTPConnection(host, parts.port, timeout=_TIMEOUT_SECONDS)
+
+
+def _closed_by_peer(connection: http.client.HTTPConnection) -> bool:
+    """Whether there is something to read although nothing was asked: the end of a kept connection."""
+    return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
 
 
 def _text(value: str | int | bool | None) -> str:
