@@ -169,14 +169,16 @@ def count_failures(pool: Pool, refused: Sequence[Attempt], bought: Sequence[Atte
     if any(attempt.created_at >= pool.failed_at for attempt in bought) and pool.provider_failures:
         pool = replace(pool, provider_failures=0, retry_at=0, provider_error=None)
     news = [attempt for attempt in refused if attempt.created_at >= pool.failed_at]
-    if not news or pool.parked:
+    return count_failure(pool, news[0].loss_detail or "", now) if news else pool
+
+
+def count_failure(pool: Pool, detail: str, now: Now) -> Pool:
+    """The pool after one more purchase in a row failed, as the provider says in `detail`."""
+    if pool.parked:
         return pool
     failures = pool.provider_failures + 1
-    detail = news[0].loss_detail
+    counted = replace(pool, provider_failures=failures, failed_at=now.ms + 1, provider_error=detail)
     if failures >= PROVIDER_FAILURES:
-        parked = f"The provider refused VMs {failures} times in a row, so the node pool is given up: {detail}"
-        return replace(pool, provider_failures=failures, failed_at=now.ms + 1, parked=f"{parked.rstrip('.')}.")
-    wait = min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << (failures - 1))
-    return replace(
-        pool, provider_failures=failures, failed_at=now.ms + 1, retry_at=now.ms + wait, provider_error=detail
-    )
+        text = f"The provider refused {failures} times in a row, so the node pool is given up: {detail.rstrip('.')}."
+        return replace(counted, parked=f"{text} Delete the node pool and create it again once the cause is gone.")
+    return replace(counted, retry_at=now.ms + min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << (failures - 1)))

@@ -47,7 +47,8 @@ def check_form(wanted: Wanted) -> None:
         raise invalid(problem)
     if wanted.min_vm_count != wanted.max_vm_count:
         raise invalid(
-            f"--min-vms is {wanted.min_vm_count} and --max-vms {wanted.max_vm_count}; they must be equal in this release."
+            f"--min-vms is {wanted.min_vm_count} and --max-vms {wanted.max_vm_count}; "
+            "they must be equal in this release."
         )
     if wanted.min_vm_count < 1:
         raise invalid("--min-vms and --max-vms must be at least 1.")
@@ -96,7 +97,9 @@ def check_connection(problems: Sequence[str]) -> None:
 def unavailable_here(management_api_url: str) -> Refusal:
     """What an installer answers."""
     if management_api_url:
-        text = f"Node pools are created through the cluster's own API: run `anycloud api use {management_api_url}` first."
+        text = (
+            f"Node pools are created through the cluster's own API: run `anycloud api use {management_api_url}` first."
+        )
     else:
         text = "Node pools are created through a cluster's own API, and there is no running cluster yet."
     return Refusal("NODE_POOLS_UNAVAILABLE", text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -123,10 +123,8 @@ class Attempt:
     stage: Stage
     created_at: int
     token_expires_at: int = 0
+    token_uid: str | None = None
     token_gone: bool = False
-    sealed_token: bytes | None = field(default=None, repr=False)
-    sealed_user_data: bytes | None = field(default=None, repr=False)
-    asked: bool = False
     address: str = ""
     bought_at: int | None = None
     bought_seen: int | None = None
@@ -136,7 +134,6 @@ class Attempt:
     not_ready_seen: int | None = None
     no_devices_seen: int | None = None
     cordoned: bool = False
-    release_asked: bool = False
     loss: Loss | None = None
     loss_detail: str | None = None
     released_at: int | None = None
@@ -177,13 +174,15 @@ class ResourceState(StrEnum):
 
 @dataclass(frozen=True)
 class ResourceFact:
-    """What the ledger knows. `failure` is the provider's class and text while it refuses."""
+    """What the ledger knows. `failure` is the provider's class and text while it refuses, `failed_at` when it did."""
 
     token: str
     state: ResourceState
     address: str = ""
     created_at: int = 0
+    attempt: int = 1
     failure: str | None = None
+    failed_at: int = 0
     version: int = 0
 
 

@@ -114,6 +114,10 @@ class Kubernetes(Protocol):
 
     async def list(self, kind: str, namespace: str, labels: Mapping[str, str]) -> Sequence[Object]: ...
 
+    async def create(self, kind: str, body: Object) -> Object:
+        """KubeError(conflict) when the name is taken."""
+        ...
+
     async def ensure(self, kind: str, body: Object, owner: Mapping[str, str]) -> Object:
         """Creates it, or finds it ours; as `anycloud_common.kube.Kube.ensure`."""
         ...

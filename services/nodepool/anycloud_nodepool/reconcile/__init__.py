@@ -1,0 +1,1 @@
+"""What brings node pools to where they are to be."""
