@@ -109,8 +109,8 @@ class Names(Protocol):
     All calls raise SignInRefused, or OutsideError: `conflict` when another account holds the record.
     """
 
-    async def url(self, name: str, address: str, token: str) -> str:
-        """The URL that the record `name` will stand for."""
+    def url(self, name: str) -> str | None:
+        """The URL that the record `name` will stand for; None where only the record itself tells. Asks nobody."""
         ...
 
     async def publish(self, name: str, address: str, token: str) -> str:

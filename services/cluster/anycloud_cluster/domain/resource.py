@@ -17,7 +17,7 @@ class Kind(StrEnum):
     CERTIFICATE = "certificate"
 
 
-# What an owner's releases wait for: none of an earlier kind of the same owner may still be on its way out.
+# A release waits until nothing of an earlier kind of the same owner is there any more.
 RELEASE_ORDER: Final = (
     Kind.MACHINE,
     Kind.DNS_RECORD,
@@ -44,6 +44,9 @@ ENDED: Final = frozenset({State.RELEASED, State.ABANDONED})
 
 # Nothing is known about the call, or it will be taken later: the same attempt goes on.
 TRANSIENT: Final = frozenset({"unreachable", "throttled"})
+
+# How a refused GitHub sign-in starts, as a code that scripts may look for.
+SIGN_IN_REQUIRED: Final = "GITHUB_SIGN_IN_REQUIRED: "
 
 CREATE_BACKOFF_S: Final = (1.0, 60.0)
 RELEASE_BACKOFF_S: Final = (60.0, 1800.0)

@@ -19,8 +19,8 @@ class SandboxNames:
     def __init__(self, sandbox_url: str) -> None:
         self._http = JsonClient(sandbox_url)
 
-    async def url(self, name: str, address: str, token: str) -> str:
-        return await self.publish(name, address, token)
+    def url(self, name: str) -> str | None:
+        return None
 
     async def publish(self, name: str, address: str, token: str) -> str:
         body = {"address": address, "proxied": True}
@@ -63,7 +63,7 @@ class SandboxNames:
 class NoNames:
     """Outside the sandbox this release has no DNS worker to talk to."""
 
-    async def url(self, name: str, address: str, token: str) -> str:
+    def url(self, name: str) -> str | None:
         return f"https://{name}"
 
     async def publish(self, name: str, address: str, token: str) -> str:

@@ -24,6 +24,7 @@ from anycloud_cluster.domain.resource import (
 from anycloud_cluster.store.tables import RESOURCE
 
 KIND = "resource"
+_THERE = (State.PENDING, State.RUNNING, State.RELEASING)  # it exists, as far as is known
 _COLUMNS = [column for column in RESOURCE.c if column.name not in ("lock_owner", "lock_token")]
 
 
@@ -64,8 +65,13 @@ class Ledger:
         if not self._same(row, wanted):
             raise OtherRequest(f"{wanted.token} stands for another {row.kind}")
         if row.state is State.FAILED and attempt > row.attempt:
-            return self._next_attempt(tx, row, wanted, attempt)
+            return self.try_again(tx, row, attempt)
         return row
+
+    def try_again(self, tx: Tx, row: Resource, attempt: int | None = None) -> Resource:
+        """The next attempt of one that failed, with the same request."""
+        changes = {"attempt": attempt or row.attempt + 1, "state": State.PENDING}
+        return self.write(tx, row, {**changes, **_NO_FAILURE}, guard=None)
 
     def release(self, tx: Tx, token: str) -> Resource:
         """Final: the reconciler ends it, and the token is never used again. Known or not, tried again or not."""
@@ -109,7 +115,7 @@ class Ledger:
             tx.change(KIND, row.id, row.version + 1)
             tx.after_commit(partial(self._wakes.resource, row.id))
             tx.after_commit(partial(self._wakes.owner, row.owner_kind, row.owner_id))
-            if values.get("state") in ENDED:
+            if values.get("state", State.PENDING) not in _THERE:
                 self._wake_waiting(tx, row)
         return _existing(tx.conn, row.id)
 
@@ -140,10 +146,6 @@ class Ledger:
         tx.change(KIND, wanted.token, 1)
         tx.after_commit(partial(self._wakes.resource, wanted.token))
         return _existing(tx.conn, wanted.token)
-
-    def _next_attempt(self, tx: Tx, row: Resource, wanted: Wanted, attempt: int) -> Resource:
-        changes = {"attempt": attempt, "state": State.PENDING, "sealed_user_data": self._sealed(wanted)}
-        return self.write(tx, row, {**changes, **_NO_FAILURE}, guard=None)
 
     def _sealed(self, wanted: Wanted) -> bytes | None:
         if wanted.user_data is None:
@@ -226,9 +228,9 @@ def accounts(conn: Connection) -> Sequence[tuple[str, str]]:
 
 
 def waits_for_others(conn: Connection, row: Resource) -> bool:
-    """Whether the same owner has releases of an earlier kind on their way."""
+    """Whether there is still something of an earlier kind of the same owner."""
     earlier = RELEASE_ORDER[: RELEASE_ORDER.index(Kind(row.kind))]
-    where = (RESOURCE.c.owner_id == row.owner_id, RESOURCE.c.state == State.RELEASING, RESOURCE.c.kind.in_(earlier))
+    where = (RESOURCE.c.owner_id == row.owner_id, RESOURCE.c.state.in_(_THERE), RESOURCE.c.kind.in_(earlier))
     return conn.execute(select(RESOURCE.c.id).where(*where).limit(1)).first() is not None
 
 

@@ -83,7 +83,9 @@ class Machines:
             raise
         return None if machine is None else machine_found(machine)
 
-    made = find
+    async def made(self, row: Resource) -> Found | None:
+        """Deleting what is gone is success, and the account's list confirms the end: one call less for each."""
+        return Found(row.provider_id) if row.provider_id else await self.find(row)
 
     async def create(self, row: Resource) -> Found:
         network, address = await self._store.read(

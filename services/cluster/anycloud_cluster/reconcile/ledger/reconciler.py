@@ -17,6 +17,7 @@ from anycloud_cluster.domain.resource import (
     CREATE_BACKOFF_S,
     RELEASE_BACKOFF_S,
     SETTLE_MS,
+    SIGN_IN_REQUIRED,
     TRANSIENT,
     Kind,
     Resource,
@@ -182,5 +183,5 @@ class LedgerReconciler:
 
 def _classified(error: ProviderError | OutsideError | SignInRefused) -> tuple[str, str]:
     if isinstance(error, SignInRefused):
-        return "auth", f"GITHUB_SIGN_IN_REQUIRED: {error}"
+        return "auth", f"{SIGN_IN_REQUIRED}{error}"
     return error.kind, error.message
