@@ -60,7 +60,7 @@ def _run_locked(data: Path, environ: Mapping[str, str]) -> None:
         leftovers.end_recorded(facts, lambda name: log.warning("ended a leftover", extra={"child": name}))
     url = _required(environ, "ANYCLOUD_PUBLIC_URL")
     sockets = runtime_dir(data, environ)
-    steps = service_steps(environment(data, sockets, environ), sockets, listen_address(url), data / "access.log")
+    steps = service_steps(environment(data, sockets, environ), sockets, listen_address(url), Path("/dev/stdout"))
     state = record.Record(state_file, {"url": url, "dataDir": str(data)}, SystemClock())
     asyncio.run(live(Supervisor(steps, state, SystemClock()), state, lambda: None))
 

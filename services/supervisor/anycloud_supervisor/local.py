@@ -59,6 +59,10 @@ def run(request: Request, reports: Reports, environ: Mapping[str, str], plan: Pl
         log.error(sentence)
         reports.failed(sentence)
         return 1
+    except Exception as error:
+        log.critical("unexpected", exc_info=True)
+        reports.failed(f"Unexpected {type(error).__name__}; {places.logs / 'supervisor.log'} shows where.")
+        return 1
     return 0
 
 
@@ -176,7 +180,9 @@ def installation(places: Places, url: str, with_sandbox: bool, environ: Mapping[
         env["ANYCLOUD_SANDBOX_URL"] = world
         before = sandbox.sandbox_steps(places.sandbox, world, base)
     listen = Listen(_HOST, urlsplit(url).port or _DEFAULT_PORT)
-    return [*before, *service_steps(env, sockets, listen, places.logs / "access.log")]
+    access_log = LogFile(places.logs / "access.log")
+    access_log.rotate()
+    return [*before, *service_steps(env, sockets, listen, access_log.path)]
 
 
 def _announce(places: Places, url: str) -> None:

@@ -21,11 +21,15 @@ class LogFile:
         self.path = path
         self.begun = 0
 
-    def open(self) -> int:
-        """A descriptor for a new run, behind what is there; a file that has grown large is put aside first."""
+    def rotate(self) -> None:
+        """Puts a file that has grown large aside. For between two runs. Raises OSError."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._size() > _ROTATE_BYTES:
             self._put_aside()
+
+    def open(self) -> int:
+        """A descriptor for a new run, behind what is there. Raises OSError."""
+        self.rotate()
         self.begun = self._size()
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 

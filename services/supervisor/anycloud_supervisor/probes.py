@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from socket import AF_UNIX
+from socket import socket as Socket  # noqa: N812
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from anycloud_supervisor.plan import Probe
 
-_SECONDS = 2.0
+_HEALTH_SECONDS = 2.0
+_HTTP_SECONDS = 10.0
 
 
 def grpc_health(socket: Path) -> Probe:
@@ -29,7 +33,9 @@ async def _serving(socket: Path) -> bool:
 
     async with aio.insecure_channel(f"unix:{socket}") as channel:  # a channel kept from before would back off
         try:
-            answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=_SECONDS)
+            answer = await health_pb2_grpc.HealthStub(channel).Check(
+                health_pb2.HealthCheckRequest(), timeout=_HEALTH_SECONDS
+            )
         except aio.AioRpcError:
             return False
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
@@ -41,7 +47,7 @@ def http_ok(url: str) -> Probe:
     async def probe() -> bool:
         try:
             return (await http("GET", url)).status == 200
-        except (OSError, TimeoutError, ValueError):
+        except (OSError, HTTPException):
             return False
 
     return probe
@@ -53,23 +59,27 @@ class HttpAnswer(NamedTuple):
 
 
 async def http(method: str, url: str, body: Any = None, socket: Path | None = None) -> HttpAnswer:
-    """One plain HTTP exchange on this machine, over TCP or a Unix socket. Raises OSError, TimeoutError, ValueError."""
-    return await asyncio.wait_for(_exchange(method, url, body, socket), _SECONDS * 5)
+    """One plain HTTP exchange on this machine, over TCP or a Unix socket. Raises OSError, HTTPException."""
+    return await asyncio.to_thread(_exchange, method, url, body, socket)
 
 
-async def _exchange(method: str, url: str, body: Any, socket: Path | None) -> HttpAnswer:
+def _exchange(method: str, url: str, body: Any, socket: Path | None) -> HttpAnswer:
     parts = urlsplit(url)
-    if socket is not None:
-        reader, writer = await asyncio.open_unix_connection(socket)
-    else:
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=_HTTP_SECONDS)
     try:
-        data = b"" if body is None else json.dumps(body).encode()
-        target = parts.path + (f"?{parts.query}" if parts.query else "") or "/"
-        head = f"{method} {target} HTTP/1.0\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
-        writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode("ascii") + data)
-        answer = await reader.read()
+        if socket is not None:
+            connection.sock = _unix(socket)
+        data = None if body is None else json.dumps(body).encode()
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        connection.request(method, target, body=data, headers={"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        return HttpAnswer(answer.status, answer.read())
     finally:
-        writer.close()
-    intro, _, rest = answer.partition(b"\r\n\r\n")
-    return HttpAnswer(int(intro.split(maxsplit=2)[1]), rest)
+        connection.close()
+
+
+def _unix(path: Path) -> Socket:
+    made = Socket(AF_UNIX)
+    made.settimeout(_HTTP_SECONDS)
+    made.connect(str(path))
+    return made

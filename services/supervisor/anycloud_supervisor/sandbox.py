@@ -7,6 +7,7 @@ import random
 import socket
 import sys
 from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
 
 from anycloud_supervisor import files
@@ -76,7 +77,10 @@ def _register_api_image(url: str) -> Action:
             "command": [sys.executable, "-m", "anycloud_supervisor", "hosted"],
             "labels": {"sh.anycloud.api.version": API_VERSION},
         }
-        answer = await http("POST", f"{url}/registry/images", {"reference": API_IMAGE, "manifest": manifest})
+        try:
+            answer = await http("POST", f"{url}/registry/images", {"reference": API_IMAGE, "manifest": manifest})
+        except (OSError, HTTPException) as error:
+            raise SupervisorError("The sandbox ended while it was told of the API's image.") from error
         if answer.status != 200:
             raise SupervisorError(f"The sandbox refused the API's image: {_message(answer.body)}")
 
