@@ -25,7 +25,8 @@ def status(environ: Mapping[str, str]) -> dict[str, Any] | None:
     for process in facts["processes"]:
         process["alive"] = process.get("name") in running
         if not facts["alive"] and not process["alive"]:
-            process.update(pid=None, state="stopped")
+            process["pid"] = None
+            process["state"] = "done" if process.get("state") == "done" else "stopped"
     return facts
 
 

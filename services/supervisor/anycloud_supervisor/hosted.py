@@ -57,7 +57,8 @@ def _run_locked(data: Path, environ: Mapping[str, str]) -> None:
     state_file = places.state_file(data)
     facts = record.read(state_file)
     if facts is not None:
-        leftovers.end_recorded(facts, lambda name: log.warning("ended a leftover", extra={"child": name}))
+        for name in leftovers.end_recorded(facts):
+            log.warning("ended a leftover", extra={"child": name})
     url = _required(environ, "ANYCLOUD_PUBLIC_URL")
     sockets = runtime_dir(data, environ)
     steps = service_steps(environment(data, sockets, environ), sockets, listen_address(url), Path("/dev/stdout"))

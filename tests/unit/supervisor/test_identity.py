@@ -35,14 +35,14 @@ def test_a_process_that_has_the_pid_of_an_ended_one_is_neither_seen_nor_killed(
     former = now._replace(started=now.started - 1)
     assert not former.alive
     assert Handle.open(former) is None
-    assert leftovers.end(former) is False
+    leftovers.end([former])
     assert sleeper.poll() is None
 
 
 def test_a_pid_recorded_before_a_reboot_is_somebody_else_now(sleeper: subprocess.Popen[bytes]) -> None:
     now = Identity.of(sleeper.pid)
     assert now is not None
-    assert leftovers.end(now._replace(boot="another boot")) is False
+    leftovers.end([now._replace(boot="another boot")])
     assert sleeper.poll() is None
 
 
@@ -66,6 +66,6 @@ def test_ending_uses_sigkill_when_sigterm_is_ignored() -> None:
     process.stdout.readline()
     identity = Identity.of(process.pid)
     assert identity is not None
-    assert leftovers.end(identity, grace=0.1)
+    leftovers.end([identity], grace=0.1)
     assert process.wait() == -signal.SIGKILL
     process.stdout.close()

@@ -173,7 +173,7 @@ def test_after_a_killed_supervisor_the_next_start_ends_what_it_left_and_nothing_
         assert all(identity.alive for identity in left.values())
         reports = installation.start()
         assert reports[0]["step"] == "leftovers"
-        assert "ended envoy, world, left by a supervisor" in reports[0]["text"]
+        assert "ended world, envoy, left by a supervisor" in reports[0]["text"]
         assert "url" in reports[-1]
         assert not any(identity.alive for identity in left.values())
         assert bystander.poll() is None
