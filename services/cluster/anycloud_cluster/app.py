@@ -16,25 +16,34 @@ from anycloud_common.server import ServerKit
 from anycloud_common.settings import Settings, SettingsError
 from anycloud_common.store import Store
 from anycloudapi.cluster.internal.v1 import cluster_pb2_grpc
-from anycloudapi.cluster.v1 import access_pb2_grpc, credentials_pb2_grpc
+from anycloudapi.cluster.v1 import access_pb2_grpc, clusters_pb2_grpc, credentials_pb2_grpc
 from anycloudapi.common.internal.v1 import feed_pb2_grpc, holds_pb2_grpc
 
 from anycloud_cluster.domain.access import Account
-from anycloud_cluster.domain.ports import Clouds, Names
 from anycloud_cluster.domain.resource import LedgerIdentity
-from anycloud_cluster.gateways.clouds import ProviderClouds
-from anycloud_cluster.gateways.names import NoNames, SandboxNames
-from anycloud_cluster.gateways.sign_ins import GitHubSignIns, SandboxSignIns
+from anycloud_cluster.gateways.world import World
+from anycloud_cluster.live.lost import LostClusters
+from anycloud_cluster.live.targets import Targets
 from anycloud_cluster.reconcile.first_start import record_own_cluster
 from anycloud_cluster.reconcile.ledger import Accounts, LedgerReconciler, Worlds
 from anycloud_cluster.reconcile.ledger.kinds import actors
+from anycloud_cluster.reconcile.reachability import Reachability
+from anycloud_cluster.reconcile.runner import ClusterReconciler
+from anycloud_cluster.reconcile.sweep import EVERY_S, Sweep
+from anycloud_cluster.reconcile.withdrawals import Withdrawals
+from anycloud_cluster.reconcile.work import Outside, Tools
 from anycloud_cluster.rpc.access import ApiAccessServicer, ApiTokensServicer
+from anycloud_cluster.rpc.clusters import ClustersServicer, Installing
+from anycloud_cluster.rpc.creation import Creation
 from anycloud_cluster.rpc.credentials import CredentialsServicer
+from anycloud_cluster.rpc.deletion import Deletion
 from anycloud_cluster.rpc.facts import ClusterFactsServicer
+from anycloud_cluster.rpc.fence import Fences
+from anycloud_cluster.rpc.forgetting import Forgetting
 from anycloud_cluster.rpc.introspection import IntrospectionServicer, IssuedTokens, LocalToken, Tokens
 from anycloud_cluster.rpc.ledger import LedgerServicer
 from anycloud_cluster.rpc.policy import Policy
-from anycloud_cluster.store import ledger, refs
+from anycloud_cluster.store import clusters, ledger, refs
 from anycloud_cluster.store.ledger import Ledger, Wakes
 from anycloud_cluster.store.tables import PREFIX
 
@@ -48,11 +57,14 @@ class _Parts:
     kit: ServerKit
     store: Store
     cipher: Cipher
-    clouds: Clouds
-    names: Names
+    world: World
     identity: LedgerIdentity
     wakes: Wakes
     book: Ledger
+
+    def run(self, name: str, reconciler: Reconciler) -> Reconciler:
+        self.kit.spawn(reconciler.run, name)
+        return reconciler
 
 
 async def build(kit: ServerKit) -> None:
@@ -63,17 +75,19 @@ async def build(kit: ServerKit) -> None:
         await asyncio.to_thread(store.close)
 
     kit.on_close(close)
+    world = World.of(settings)
+    kit.on_close(world.close)
     cipher = Cipher.load(settings.cipher_key)
     identity, wakes = _ledger_identity(settings), Wakes()
-    clouds = ProviderClouds(settings.sandbox_url)
-    names = NoNames() if settings.sandbox_url is None else SandboxNames(settings.sandbox_url)
-    kit.on_close(names.close)
-    parts = _Parts(kit, store, cipher, clouds, names, identity, wakes, Ledger(cipher, identity, wakes))
+    parts = _Parts(kit, store, cipher, world, identity, wakes, Ledger(cipher, identity, wakes))
     values = await _own_cluster(parts)
     owner = None if values is None else Account(values.owner.user_id, values.owner.username)
     _add_access(parts, owner)
     _add_internal(parts)
     _run_ledger(parts)
+    installing = None if settings.hosted else await _installing(parts)
+    servicer = ClustersServicer(store, Fences(store), installing)
+    kit.add(clusters_pb2_grpc.add_ClustersServicer_to_server, servicer)
 
 
 async def _own_cluster(parts: _Parts) -> ReleaseValues | None:
@@ -81,12 +95,8 @@ async def _own_cluster(parts: _Parts) -> ReleaseValues | None:
     settings = parts.kit.settings
     if settings.release_values is None:
         return None
-    from anycloud_common.kube import Kube
-
-    from anycloud_cluster.gateways.kubes import KubeCluster
-
     values = ReleaseValues.load(settings.release_values)
-    kubernetes = KubeCluster(Kube.in_cluster(settings, parts.kit.clock))
+    kubernetes = parts.world.around_us(settings, parts.kit.clock)
     try:
         await record_own_cluster(parts.store, values, kubernetes)
     finally:
@@ -95,10 +105,7 @@ async def _own_cluster(parts: _Parts) -> ReleaseValues | None:
 
 
 def _add_access(parts: _Parts, owner: Account | None) -> None:
-    kit, store = parts.kit, parts.store
-    url = kit.settings.sandbox_url
-    sign_ins = GitHubSignIns() if url is None else SandboxSignIns(url)
-    kit.on_close(sign_ins.close)
+    kit, store, sign_ins = parts.kit, parts.store, parts.world.sign_ins
     tokens = _tokens(parts, owner)
     kit.authenticator = TokenAuthenticator(tokens.principal, kit.clock)
     kit.add(cluster_pb2_grpc.add_IntrospectionServicer_to_server, IntrospectionServicer(tokens))
@@ -121,39 +128,65 @@ def _add_internal(parts: _Parts) -> None:
     kit.add(cluster_pb2_grpc.add_LedgerServicer_to_server, LedgerServicer(store, parts.book))
     kit.add(holds_pb2_grpc.add_HoldServiceServicer_to_server, HoldServicer(store, PREFIX, Policy()))
     kit.add(feed_pb2_grpc.add_FeedServiceServicer_to_server, FeedServicer(store, PREFIX, refs.listed))
-    servicer = CredentialsServicer(store, parts.cipher, parts.clouds)
+    servicer = CredentialsServicer(store, parts.cipher, parts.world.clouds)
     kit.add(credentials_pb2_grpc.add_CredentialsServicer_to_server, servicer)
 
 
 def _run_ledger(parts: _Parts) -> None:
     kit, store, book = parts.kit, parts.store, parts.book
-    worlds = Worlds(store, parts.cipher, parts.clouds)
+    worlds = Worlds(store, parts.cipher, parts.world.clouds)
     kit.on_close(worlds.close)
     accounts = Accounts(store, book, worlds, parts.identity, kit.clock)
-    handler = LedgerReconciler(
-        store,
-        book,
-        actors(store, parts.cipher, worlds, book, parts.names),
-        worlds=worlds,
-        accounts=accounts,
-        clock=kit.clock,
-    )
-    resources = Reconciler("ledger", handler.handle, kit.clock, _LEDGER_WORKERS)
-    lists = Reconciler("accounts", accounts.handle, kit.clock)
+    kinds = actors(store, parts.cipher, worlds, book, parts.world.names)
+    handler = LedgerReconciler(store, book, kinds, worlds=worlds, accounts=accounts, clock=kit.clock)
+    resources = parts.run("ledger", Reconciler("ledger", handler.handle, kit.clock, _LEDGER_WORKERS))
+    lists = parts.run("accounts", Reconciler("accounts", accounts.handle, kit.clock))
+    sweep = parts.run("sweep", Reconciler("sweep", Sweep(store, worlds, parts.identity, kit.clock).handle, kit.clock))
     accounts.mark = lists.mark
     parts.wakes.resource = resources.mark
-    kit.spawn(resources.run, "ledger")
-    kit.spawn(lists.run, "accounts")
-    kit.spawn(partial(_resume, store, resources, accounts), "ledger resume")
+    sweep.mark("all", EVERY_S)
+    kit.spawn(partial(_resume_ledger, store, resources, accounts), "ledger resume")
 
 
-async def _resume(store: Store, resources: Reconciler, accounts: Accounts) -> None:
+async def _resume_ledger(store: Store, resources: Reconciler, accounts: Accounts) -> None:
     """What an earlier process left unfinished goes on."""
     rows, living = await store.read(lambda conn: (ledger.unfinished(conn), ledger.accounts(conn)))
     for row in rows:
         resources.mark(row.id)
     for provider, account in living:
         accounts.watch(provider, account)
+
+
+async def _installing(parts: _Parts) -> Installing:
+    """Making and ending clusters, with what goes on beside requests."""
+    kit, store, cipher, book, world = parts.kit, parts.store, parts.cipher, parts.book, parts.world
+    await store.write(clusters.mark_interrupted)
+    outside = Outside(world.ssh, world.clusters, world.names, world.hosted, kit.settings.sandbox_url)
+    passes = ClusterReconciler(Tools(store, cipher, book, outside, kit.clock))
+    looks = Reachability(store, cipher, world.clusters)
+    withdraws = Withdrawals(store, cipher, world.hosted)
+    reconcilers = [
+        parts.run("clusters", Reconciler("clusters", passes.handle, kit.clock)),
+        parts.run("reachability", Reconciler("reachability", looks.handle, kit.clock)),
+        parts.run("withdrawals", Reconciler("withdrawals", withdraws.handle, kit.clock)),
+    ]
+
+    def wake(cluster_id: str) -> None:
+        for reconciler in reconcilers:
+            reconciler.mark(cluster_id)
+
+    parts.wakes.owner = lambda kind, owner_id: wake(owner_id) if kind == clusters.KIND else None
+    passes.finished = wake
+    for cluster in await store.read(clusters.everything):
+        wake(cluster.id)
+    api_version = kit.settings.api_version
+    targets = Targets(cipher, world.clouds, world.sign_ins, world.images)
+    lost = LostClusters(store, cipher, world.clouds, api_version)
+    return Installing(
+        Creation(store, cipher, book, targets, api_version=api_version, wake=wake),
+        Deletion(store, cipher, book, targets=targets, hosted=world.hosted, lost=lost, wake=wake),
+        Forgetting(store, book, targets=targets, hosted=world.hosted, lost=lost, names=world.names),
+    )
 
 
 def _ledger_identity(settings: Settings) -> LedgerIdentity:

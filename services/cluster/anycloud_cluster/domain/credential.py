@@ -27,7 +27,7 @@ _CHANGEABLE: Final[Mapping[str, frozenset[str]]] = {
     "Lambda": frozenset({"apiKey"}),
     "Cloudflare": frozenset({"apiToken", "jurisdiction"}),
 }
-_CLOUDS: Final = ("AWS", "GCP", "Azure")
+CLOUDS: Final = ("AWS", "GCP", "Azure")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Credential:
 def cloud_of(document: Document) -> ProviderKind | None:
     """The cloud that says whose credential it is; None where this release knows none."""
     provider = document[TAG]
-    return cast(ProviderKind, provider) if provider in _CLOUDS else None
+    return cast(ProviderKind, provider) if provider in CLOUDS else None
 
 
 def redacted(document: Document) -> dict[str, Any]:

@@ -172,7 +172,7 @@ class Referenced:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Names of live node pools, and ids of what lives on them."""
+    """Names of node pools that aren't gone, and ids of the Deployments and the workloads that live on them."""
 
     node_pools: tuple[str, ...]
     deployments: tuple[str, ...]

@@ -14,7 +14,7 @@ WITHDRAW: Final = "AnyCloud-Installer-Withdraw"
 BRIEF: Final = "AnyCloud-Installer"
 _VERSION: Final = "AnyCloud-Client-Version"
 _DEADLINE_S: Final = 10.0
-_ENDED: Final = ("terminated", "failed", "succeeded", "cancelled")
+_ENDED: Final = "terminated"
 
 
 class HttpHostedApi:
@@ -63,20 +63,21 @@ class HttpHostedApi:
     async def inventory(self, url: str, token: str) -> Inventory:
         pools = await self._list(url, token, "/v1/node-pools", "nodePools")
         deployments = await self._list(url, token, "/v1/deployments", "deployments")
-        workloads = await self._list(url, token, "/v1/workloads", "workloads")
+        workloads = await self._list(url, token, "/v1/workloads?stateClass=active", None)
         return Inventory(
-            node_pools=tuple(str(pool["name"]) for pool in pools if pool.get("state") != "terminated"),
-            deployments=tuple(str(d["id"]) for d in deployments if d.get("state") not in _ENDED),
-            services=tuple(str(w["id"]) for w in workloads if w.get("state") not in _ENDED),
+            node_pools=tuple(str(p["name"]) for p in pools if p.get("state") != _ENDED or p.get("releasing")),
+            deployments=tuple(str(d["id"]) for d in deployments if d.get("state") != _ENDED),
+            services=tuple(str(w["id"]) for w in workloads if w.get("deploymentId") is None),
         )
 
     async def _delete(self, url: str, token: str, cluster_id: str, headers: dict[str, str]) -> Answer:
         return await self._call(url, "DELETE", f"/v1/clusters/{quote(cluster_id)}", token, headers)
 
-    async def _list(self, url: str, token: str, path: str, key: str) -> list[dict[str, Any]]:
+    async def _list(self, url: str, token: str, path: str, key: str | None) -> list[dict[str, Any]]:
+        """The array of an answer: under a key, or the answer itself."""
         answer = await self._call(url, "GET", path, token)
-        items = answer.body.get(key) if answer.ok and isinstance(answer.body, dict) else None
-        if not isinstance(items, list):
+        items = answer.body.get(key) if key is not None and isinstance(answer.body, dict) else answer.body
+        if not answer.ok or not isinstance(items, list):
             raise _unusable(url, answer)
         return [item for item in items if isinstance(item, dict)]
 

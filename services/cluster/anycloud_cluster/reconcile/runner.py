@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from anycloud_common.kube import KubeError
@@ -31,10 +31,11 @@ DELETE_FAILED: Final = "Delete failed: "
 
 
 class ClusterReconciler:
-    """`handle` is the pass."""
+    """`handle` is the pass. `finished` is called with the id of a cluster whose last phase is complete."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
+        self.finished: Callable[[str], None] = lambda cluster_id: None
 
     async def handle(self, cluster_id: str) -> Outcome:
         found = await self._tools.store.read(lambda conn: clusters.by_id(conn, cluster_id))
@@ -73,6 +74,7 @@ class ClusterReconciler:
                     await work.save(last_error=step.error)
                 return Requeue(step.seconds)
             await self._advance(work)
+        self.finished(work.cluster.id)
         return Done()
 
     async def _advance(self, work: Work) -> None:

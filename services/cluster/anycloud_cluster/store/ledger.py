@@ -88,12 +88,9 @@ class Ledger:
         changes: dict[str, Any] = {"state": State.RELEASED if nothing_made else State.RELEASING}
         return self.write(tx, row, {**changes, **_NO_FAILURE}, guard=None)
 
-    def release_now(self, tx: Tx, token: str) -> Resource:
-        """`release` on a person's word: one whose wait after a failure isn't over is tried at once."""
-        row = self.release(tx, token)
-        if row.state is State.RELEASING and row.failure_at is not None:
-            return self.write(tx, row, {"failure_at": None}, guard=None)
-        return row
+    def retry_release(self, tx: Tx, row: Resource) -> None:
+        """On a person's word the wait after a failure is over, and the failures before are forgotten."""
+        self.write(tx, row, no_failure(), guard=None)
 
     def abandon(self, tx: Tx, row: Resource) -> None:
         """Its cluster is forgotten: what there is stays, and nobody here touches it any more."""

@@ -29,7 +29,7 @@ def _judged(row: Resource) -> Step:
     if failure.kind in TRANSIENT and failure.count < _FAILURES:
         return Wait(_LOOK_S, f"The {row.kind} can't be released yet: {failure.message}")
     if failure.message.startswith(SIGN_IN_REQUIRED):
-        raise Permanent(f"{failure.message}; sign in again with `anycloud login` and repeat the delete.")
+        raise Permanent(f"{failure.message}; sign in to GitHub again and repeat the delete.")
     raise Permanent(
         f"The {row.kind} {row.provider_id or row.name} can't be released ({failure.kind}): {failure.message}"
     )
