@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
 
+from anycloud_common.settings import API_VERSION
+
 from anycloud_supervisor import files
 from anycloud_supervisor.failures import SupervisorError
 from anycloud_supervisor.plan import Action, ProcessSpec, Step
 from anycloud_supervisor.probes import http, http_ok
 from anycloud_supervisor.services import python
 
-API_VERSION = "0.1.70"
 API_IMAGE = f"ghcr.io/anycloud-sh/api:{API_VERSION}"
 SIGN_IN = "ghs_sandbox_demo"
 _LOWEST, _HIGHEST = 20000, 32767  # below the ports that the system gives to outgoing connections
