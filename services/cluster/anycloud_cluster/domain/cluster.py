@@ -76,6 +76,7 @@ class Cluster:
     state: State
     intent: Intent
     phase: str
+    phase_since: int
     interrupted: bool
     blocked: bool
     releasing: bool

@@ -21,6 +21,7 @@ class AsyncSsh:
     async def open(self, target: SshTarget) -> AsyncIterator[SshSession]:
         import asyncssh
 
+        asyncssh.set_log_level("WARNING")  # it would tell of every command
         where = f"{target.address}:{target.port}"
         try:
             connection = await asyncssh.connect(

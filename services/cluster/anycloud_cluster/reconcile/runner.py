@@ -27,6 +27,7 @@ _BACKOFF_S: Final = (2.0, 60.0)
 _TRANSIENT: Final = frozenset({"unreachable", "throttled", "capacity", "conflict"})
 # A server that has just started doesn't know all kinds yet.
 _KUBE_TRANSIENT: Final = frozenset({"unreachable", "throttled", "conflict", "not_found"})
+_PATIENCE_MS: Final = 30 * 60_000  # for one step
 DELETE_FAILED: Final = "Delete failed: "
 
 
@@ -70,12 +71,23 @@ class ClusterReconciler:
             except (OutsideError, ProviderError, KubeError) as error:
                 return await self._repeated(work, error)
             if isinstance(step, Wait):
-                if step.error is not None and step.error != work.cluster.last_error:
-                    await work.save(last_error=step.error)
-                return Requeue(step.seconds)
+                return await self._waiting(work, step)
             await self._advance(work)
         self.finished(work.cluster.id)
         return Done()
+
+    async def _waiting(self, work: Work, step: Wait) -> Outcome:
+        if self._overdue(work):
+            return await self._failed(work, _overdue(work, step.error))
+        if step.error is not None and step.error != work.cluster.last_error:
+            await work.save(last_error=step.error)
+        return Requeue(step.seconds)
+
+    def _overdue(self, work: Work) -> bool:
+        """A creation that doesn't get on has failed, so that it can be deleted. What a deletion waits for is tried for
+        ever: it still costs."""
+        creating = work.cluster.intent is Intent.CREATE
+        return creating and self._tools.clock.now_ms() - work.cluster.phase_since > _PATIENCE_MS
 
     async def _advance(self, work: Work) -> None:
         cluster = work.cluster
@@ -83,6 +95,7 @@ class ClusterReconciler:
         phases = tuple(CREATE_PHASES) if creating else DELETE_PHASES
         following = next_phase(phases, cluster.phase)
         changes: dict[str, Any] = {"phase": following, "failures": 0, "last_error": None}
+        changes["phase_since"] = self._tools.clock.now_ms()
         if creating:
             changes |= {"state": CREATE_PHASES[following]} if following else _RUNNING
         elif not following:
@@ -105,6 +118,8 @@ class ClusterReconciler:
         kind, message = (error.reason if isinstance(error, KubeError) else error.kind), error.message
         if kind not in (_KUBE_TRANSIENT if isinstance(error, KubeError) else _TRANSIENT):
             return await self._failed(work, f"Step {work.cluster.phase} failed ({kind}): {message}")
+        if self._overdue(work):
+            return await self._failed(work, _overdue(work, message))
         failures = work.cluster.failures + 1
         log.info(
             "step is tried again", extra={"cluster": work.cluster.id, "phase": work.cluster.phase, "reason": message}
@@ -116,6 +131,12 @@ class ClusterReconciler:
 async def _run(work: Work) -> Next | Wait:
     phases: Mapping[str, create.Phase] = create.PHASES if work.cluster.intent is Intent.CREATE else delete.PHASES
     return await phases[work.cluster.phase](work)
+
+
+def _overdue(work: Work, error: str | None) -> str:
+    minutes = _PATIENCE_MS // 60_000
+    reason = error or work.cluster.last_error or "nothing was reported"
+    return f"Step {work.cluster.phase} took longer than {minutes} minutes: {reason}"
 
 
 _RUNNING: Final[Mapping[str, Any]] = {

@@ -168,7 +168,7 @@ class Creation:
         if now.state is State.FAILED:
             changes |= {"state": CREATE_PHASES[now.phase], "interrupted": False}
         if now.state is State.FAILED or now.blocked:
-            changes |= {"failures": 0, "last_error": None}
+            changes |= {"failures": 0, "last_error": None, "phase_since": tx.now}
             for row in ledger.of_owner(tx.conn, HOLD_OWNER, now.id):
                 if row.state is ResourceState.FAILED:
                     self._book.try_again(tx, row)

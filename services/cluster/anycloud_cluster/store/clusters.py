@@ -45,7 +45,7 @@ def only_live(conn: Connection) -> Cluster | None:
 
 def add(tx: Tx, values: Mapping[str, Any]) -> Cluster:
     """A new record; what isn't in `values` has no fact yet."""
-    blank = {**_BLANK, "version": 1, "created_at": tx.now, "updated_at": tx.now}
+    blank = {**_BLANK, "version": 1, "phase_since": tx.now, "created_at": tx.now, "updated_at": tx.now}
     row = {**blank, **values, "name_key": str(values["name"]).lower()}
     tx.conn.execute(insert(CLUSTER).values(row))
     tx.change(KIND, row["id"], 1)

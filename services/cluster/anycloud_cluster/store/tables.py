@@ -100,6 +100,7 @@ CLUSTER = Table(
     Column("state", Text, nullable=False),
     Column("intent", Text, nullable=False),  # create, delete; empty: nothing to do
     Column("phase", Text, nullable=False),  # the next one; empty: none
+    Column("phase_since", BigInteger, nullable=False),  # when that was begun, or begun again by a person
     Column("interrupted", Boolean, nullable=False),
     Column("blocked", Boolean, nullable=False),
     Column("releasing", Boolean, nullable=False),

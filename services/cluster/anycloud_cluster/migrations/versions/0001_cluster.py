@@ -118,6 +118,7 @@ def upgrade() -> None:
         sa.Column("state", sa.Text, nullable=False),
         sa.Column("intent", sa.Text, nullable=False),
         sa.Column("phase", sa.Text, nullable=False),
+        sa.Column("phase_since", sa.BigInteger, nullable=False),
         sa.Column("interrupted", sa.Boolean, nullable=False),
         sa.Column("blocked", sa.Boolean, nullable=False),
         sa.Column("releasing", sa.Boolean, nullable=False),
