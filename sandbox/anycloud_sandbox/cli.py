@@ -1,7 +1,5 @@
 """`anycloud-sandbox`: the two processes, and faults."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -17,10 +15,10 @@ from typing import Any
 import click
 
 from anycloud_sandbox.faults import EFFECTS
-from anycloud_sandbox.pace import Pace
-from anycloud_sandbox.state import StateInUse
+from anycloud_sandbox.state import Pace
 
 STATE = click.option("--state", required=True, type=click.Path(path_type=Path), help="Directory that holds the state.")
+URL = click.option("--world", envvar="ANYCLOUD_SANDBOX_URL", required=True, help="URL of the world.")
 
 
 @click.group()
@@ -38,74 +36,59 @@ def serve(state: Path, port: int, delay: float, lease_seconds: float) -> None:
     """Serves the world; prints its URL once it answers."""
     from anycloud_sandbox.world.server import serve as serve_world
 
-    def ready(actual: int) -> None:
-        click.echo(f"http://127.0.0.1:{actual}")
-
-    try:
-        _run(serve_world(state, "127.0.0.1", port, Pace(delay, lease_seconds), ready))
-    except (StateInUse, OSError) as error:
-        raise click.ClickException(str(error)) from error
+    _run(serve_world(state, port, Pace(delay, lease_seconds), click.echo))
 
 
 @main.command()
 @STATE
-@click.option("--world", required=True, help="URL of the world.")
+@URL
 @click.option("--rotate-after", default=0.8, help="Share of a projected token's life after which it is replaced.")
 def nodeagent(state: Path, world: str, rotate_after: float) -> None:
     """Runs the Nodes of all machines. SIGTERM is a power cut for their containers; SIGKILL leaves them to the next."""
-    from anycloud_sandbox.agent.main import run as run_agent
+    from anycloud_sandbox.agent.main import run
 
-    _run(run_agent(state, world.rstrip("/"), rotate_after))
+    _run(run(state, world.rstrip("/"), rotate_after))
 
 
 @main.group()
-@click.option("--world", envvar="ANYCLOUD_SANDBOX_URL", required=True, help="URL of the world.")
-@click.pass_context
-def fault(context: click.Context, world: str) -> None:
+def fault() -> None:
     """Injects, lists and removes faults."""
-    context.obj = world.rstrip("/")
 
 
 @fault.command()
-@click.argument("effect", type=click.Choice(sorted(EFFECTS)))
+@URL
+@click.argument("effect", type=click.Choice(EFFECTS))
 @click.argument("match", nargs=-1, metavar="[FIELD=VALUE]...")
 @click.option("--times", type=int, help="How often; without it until removed.")
 @click.option("--seconds", type=float, default=1.0, help="For slow.")
 @click.option("--message", help="Text of the error.")
-@click.pass_obj
-def add(world: str, effect: str, match: tuple[str, ...], times: int | None, seconds: float, message: str) -> None:
-    """Adds a fault: for example `capacity area=cloud action=CreateMachine region=eu-west-1 --times 2`."""
-    pairs = [item.partition("=") for item in match]
-    if any(not sign for _, sign, _ in pairs):
-        raise click.UsageError("each match is written FIELD=VALUE")
-    fields = {name: value for name, _, value in pairs}
-    body = {"effect": effect, "match": fields, "times": times, "seconds": seconds, "message": message}
-    click.echo(_call(world, "POST", "/faults", body)["id"])
+def add(world: str, match: tuple[str, ...], **body: Any) -> None:
+    """Adds a fault, such as `capacity area=cloud action=CreateMachine region=eu-* --times 2`; prints its id."""
+    pairs = dict(item.partition("=")[::2] for item in match)
+    click.echo(_call(world, "POST", "/faults", json.dumps({**body, "match": pairs}).encode())["id"])
 
 
 @fault.command("list")
-@click.pass_obj
+@URL
 def list_(world: str) -> None:
     """Lists the faults in force, one a line."""
     for item in _call(world, "GET", "/faults")["faults"]:
-        match = " ".join(f"{name}={value}" for name, value in item["match"].items())
-        click.echo(f"{item['id']}  {item['effect']}  {match}  {item['times'] or 'until removed'}")
+        pairs = " ".join(f"{name}={value}" for name, value in item["match"].items())
+        click.echo(f"{item['id']}  {item['effect']}  {pairs}  {item['times'] or 'until removed'}")
 
 
 @fault.command()
+@URL
 @click.argument("fault_id")
-@click.pass_obj
 def remove(world: str, fault_id: str) -> None:
     """Removes a fault."""
     _call(world, "DELETE", f"/faults/{fault_id}")
 
 
-def _call(world: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    data = json.dumps(body).encode() if body else None
-    request = urllib.request.Request(world + path, data, method=method)  # noqa: S310
+def _call(world: str, method: str, path: str, body: bytes | None = None) -> Any:
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
-            return dict(json.load(answer))
+        request = urllib.request.Request(world + path, body, method=method)  # noqa: S310
+        return json.load(urllib.request.urlopen(request, timeout=10))  # noqa: S310
     except urllib.error.HTTPError as error:
         raise click.ClickException(json.load(error)["message"]) from error
     except OSError as error:
@@ -113,15 +96,17 @@ def _call(world: str, method: str, path: str, body: dict[str, Any] | None = None
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Runs until done or until SIGTERM or SIGINT cancel it, with its own clean-up."""
+    """Until it is done, or SIGTERM or SIGINT cancel it."""
 
     async def body() -> None:
         task = asyncio.ensure_future(work)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        try:
-            await task
-        except asyncio.CancelledError:
-            return
+        await task
 
-    asyncio.run(body())
+    try:
+        asyncio.run(body())
+    except asyncio.CancelledError:
+        pass
+    except OSError as error:  # the port or the state directory is in use, or the disk refuses
+        raise click.ClickException(str(error)) from error

@@ -4,46 +4,22 @@ A call describes itself by a few fields (area, action, provider, name, …); a f
 `match` values, which may hold `*`, equals the call's field of that name.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from aiohttp import web
-
 from anycloud_sandbox.state import Json, State
 
-ERROR_STATUS = {
-    "capacity": 503,
-    "quota": 403,
-    "auth": 401,
-    "throttled": 429,
-    "conflict": 409,
-    "not_found": 404,
-    "unreachable": 503,
-    "invalid": 400,
-}
-EFFECTS = {
-    **{name: f"the call fails with class {name}, before any work" for name in ERROR_STATUS},
-    "slow": "the call takes `seconds` longer",
-    "lost": "the work is done, then the connection breaks instead of an answer",
-    "never-boots": "a machine that is created stays pending",
-    "never-joins": "a machine that is created runs, but nothing on it starts",
-    "not-ready": "a Node reports Ready=False while the fault lasts",
-    "silent": "a Node's agent stops its heartbeat while the fault lasts",
-    "zero-gpus": "a Node reports no allocatable GPU while the fault lasts",
-    "pull-failure": "the image can't be pulled",
-    "crash-loop": "the container's command is replaced by one that exits 1",
-    "down": "the Kubernetes API drops every connection",
-    "cut": "live watches that match break once, at the moment the fault is added",
-    "compact": "the Kubernetes API forgets its watch history, so that older versions answer 410",
-    "refused": "GitHub does not know the token",
-    "denied": "a SelfSubjectAccessReview answers no",
-}
+ERRORS = {"capacity": 503, "quota": 403, "auth": 401, "throttled": 429, "conflict": 409}
+ERRORS |= {"not_found": 404, "unreachable": 503, "invalid": 400}  # class of an error: its HTTP status
+MACHINES = ("never-boots", "never-joins")  # of a machine, when it is created
+NODES = ("not-ready", "silent", "zero-gpus")  # of a Node, as long as they are there
+MOMENTS = ("cut", "compact")  # of live watches and their history, at the moment they are added
+OTHERS = ("slow", "lost", "down", "pull-failure", "crash-loop", "refused", "denied")
+EFFECTS = sorted((*ERRORS, *MACHINES, *NODES, *MOMENTS, *OTHERS))
 
 
 class WorldError(Exception):
@@ -51,28 +27,17 @@ class WorldError(Exception):
 
     def __init__(self, kind: str, message: str, status: int | None = None) -> None:
         super().__init__(message)
-        self.kind, self.message, self.status = kind, message, status or ERROR_STATUS[kind]
-
-    def response(self) -> web.Response:
-        headers = {"Retry-After": "1"} if self.kind == "throttled" else {}
-        body = {"class": self.kind, "message": self.message}
-        return web.json_response(body, status=self.status, headers=headers)
+        self.kind, self.message, self.status = kind, message, status or ERRORS[kind]
 
 
 @dataclass
 class Fault:
     id: str
-    match: Mapping[str, str]
+    match: dict[str, str]
     effect: str
     times: int | None  # None: until it is removed
     seconds: float
     message: str
-
-    def hits(self, fields: Mapping[str, Any]) -> bool:
-        return all(fnmatchcase(str(fields.get(name, "")), wanted) for name, wanted in self.match.items())
-
-    def document(self) -> Json:
-        return {**vars(self), "match": dict(self.match)}
 
 
 class Faults:
@@ -83,62 +48,51 @@ class Faults:
         self.all = {key: Fault(**value) for key, value in state.load("faults").items()}
         self.on_change: list[Callable[[Fault], None]] = []
 
-    def add(self, body: Json) -> Fault:
-        effect, match, times = body.get("effect"), body.get("match", {}), body.get("times")
-        if effect not in EFFECTS:
-            raise WorldError("invalid", f"effect must be one of {', '.join(sorted(EFFECTS))}")
-        if not isinstance(match, dict) or not (times is None or (isinstance(times, int) and times > 0)):
-            raise WorldError("invalid", "match is an object of texts, times a positive number or absent")
-        fault = Fault(
-            id="fault-" + secrets.token_hex(4),
-            match={str(name): str(value) for name, value in match.items()},
-            effect=effect,
-            times=times,
-            seconds=float(body.get("seconds", 1)),
-            message=str(body.get("message") or f"injected: {EFFECTS[effect]}"),
-        )
-        if effect not in ("cut", "compact"):
-            self._keep(fault)
-        self._tell(fault)
-        return fault
+    def add(self, body: Json) -> Json:
+        effect, match, times = body.get("effect"), body.get("match") or {}, body.get("times")
+        if effect not in EFFECTS or not isinstance(match, dict) or not isinstance(times, int | None):
+            raise WorldError("invalid", f"match is an object, times a number, effect one of {', '.join(EFFECTS)}")
+        texts = {str(name): str(value) for name, value in match.items()}
+        message = str(body.get("message") or f"injected: {effect}")
+        fault = Fault("fault-" + secrets.token_hex(4), texts, effect, times, float(body.get("seconds", 1)), message)
+        self._put(fault, effect not in MOMENTS)
+        return vars(fault)
 
-    def remove(self, fault_id: str) -> None:
-        fault = self.all.pop(fault_id, None)
-        if fault is None:
+    def remove(self, fault_id: str) -> Json:
+        if fault_id not in self.all:
             raise WorldError("not_found", f"no fault {fault_id}")
-        self._state.put("faults", fault_id, None)
-        self._tell(fault)
+        self._put(self.all[fault_id], False)
+        return {}
+
+    def holds(self, effect: str, **fields: Any) -> Fault | None:
+        """The first fault of that effect that hits."""
+        for fault in self.all.values():
+            pairs = ((str(fields.get(name, "")), wanted) for name, wanted in fault.match.items())
+            if fault.effect == effect and all(fnmatchcase(text, wanted) for text, wanted in pairs):
+                return fault
+        return None
 
     def take(self, effect: str, **fields: Any) -> Fault | None:
-        """The first fault of that effect that hits, used up once."""
+        """As `holds`, and uses it up once."""
         found = self.holds(effect, **fields)
         if found and found.times is not None:
             found.times -= 1
-            if found.times:
-                self._keep(found)
-            else:
-                self.remove(found.id)
+            self._put(found, found.times > 0)
         return found
 
-    def holds(self, effect: str, **fields: Any) -> Fault | None:
-        """As `take`, for states that last: nothing is used up."""
-        return next((fault for fault in self.all.values() if fault.effect == effect and fault.hits(fields)), None)
-
-    async def before(self, **fields: Any) -> bool:
-        """Waits and raises as the faults on a call want it; true when its answer must get lost."""
-        if not self.all:
-            return False
+    async def before(self, **fields: Any) -> str:
+        """Waits and raises as the faults on a call want it; `lost`, `down`: its answer, or all of it, must be."""
         if slow := self.take("slow", **fields):
             await asyncio.sleep(slow.seconds)
-        for kind in ERROR_STATUS:
+        for kind in ERRORS if self.all else ():
             if fault := self.take(kind, **fields):
                 raise WorldError(kind, fault.message)
-        return self.take("lost", **fields) is not None
+        return "down" if self.holds("down", **fields) else "lost" if self.take("lost", **fields) else ""
 
-    def _keep(self, fault: Fault) -> None:
+    def _put(self, fault: Fault, keep: bool) -> None:
         self.all[fault.id] = fault
-        self._state.put("faults", fault.id, fault.document())
-
-    def _tell(self, fault: Fault) -> None:
+        self._state.put("faults", fault.id, {**vars(fault)} if keep else None)
+        if not keep:
+            del self.all[fault.id]
         for function in self.on_change:
             function(fault)

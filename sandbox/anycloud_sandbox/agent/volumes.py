@@ -1,18 +1,13 @@
 """What a container sees: files of its volumes, its environment, and its own paths in both."""
 
-from __future__ import annotations
-
 import base64
 import os
-import re
 import time
 from pathlib import Path
 
 from anycloud_sandbox.kube.client import KubeClient, path_of
-from anycloud_sandbox.kube.resources import KubeError, dig, seconds_of
+from anycloud_sandbox.kube.objects import dig, seconds_of
 from anycloud_sandbox.state import Json
-
-_ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
 class ConfigError(Exception):
@@ -22,68 +17,67 @@ class ConfigError(Exception):
 class Volumes:
     """Of one Pod, below `folder`; claims live beside the machine's Pods and outlive them."""
 
+    renew_at: float | None = None  # when the first token is due, in seconds since the epoch; None before `prepare`
+
     def __init__(self, client: KubeClient, pod: Json, folder: Path, machine: Path) -> None:
         self._client, self._pod, self._folder, self._machine = client, pod, folder, machine
-        self._namespace: str = pod["metadata"]["namespace"]
-        self.renew_at = float("inf")  # when the first token is due, in seconds since the epoch
+        self._volumes: list[Json] = pod["spec"].get("volumes") or []
 
     async def prepare(self, rotate_after: float) -> None:
         """Makes all volumes; called again it renews what is projected."""
-        self.renew_at = float("inf")
-        for volume in self._pod["spec"].get("volumes") or []:
-            folder = self._place(volume)
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for path, data in (await self._files(volume, rotate_after)).items():
-                _write(folder / path, data)
+        renew_at = float("inf")
+        for volume in self._volumes:
+            self._place(volume).mkdir(mode=0o700, parents=True, exist_ok=True)
+            for source in dig(volume, "projected.sources") or [volume]:
+                files = await self._files(source)
+                if token := source.get("serviceAccountToken"):
+                    status = await self._token(token)
+                    files = {token["path"]: status["token"].encode()}
+                    life = seconds_of(status["expirationTimestamp"]) - time.time()
+                    renew_at = min(renew_at, time.time() + life * rotate_after)
+                for name, data in files.items():
+                    _write(self._place(volume) / name, data)
+        self.renew_at = renew_at
 
     def mount(self, container: Json, root: Path) -> None:
-        volumes = {volume["name"]: self._place(volume) for volume in self._pod["spec"].get("volumes") or []}
+        places = {volume["name"]: self._place(volume) for volume in self._volumes}
         for mount in container.get("volumeMounts") or []:
             link = root / mount["mountPath"].lstrip("/")
             link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             link.unlink(missing_ok=True)
-            link.symlink_to(volumes[mount["name"]] / mount.get("subPath", ""))
+            link.symlink_to(places[mount["name"]] / mount.get("subPath", ""))
 
     def _place(self, volume: Json) -> Path:
         if claim := dig(volume, "persistentVolumeClaim.claimName"):
-            return self._machine / "volumes" / f"{self._namespace}_{claim}"
-        if host := dig(volume, "hostPath.path"):
-            return self._machine / "rootfs" / str(host).lstrip("/")
-        return self._folder / str(volume["name"])
+            return self._machine / "volumes" / f"{self._pod['metadata']['namespace']}_{claim}"
+        host: str | None = dig(volume, "hostPath.path")
+        return self._machine / "rootfs" / host.lstrip("/") if host else self._folder / volume["name"]
 
-    async def _files(self, volume: Json, rotate_after: float) -> dict[str, bytes]:
-        sources = dig(volume, "projected.sources") or [volume]
-        files: dict[str, bytes] = {}
-        for source in sources:
-            if token := source.get("serviceAccountToken"):
-                files[token["path"]] = await self._token(token, rotate_after)
-            elif "downwardAPI" in source:
-                for item in source["downwardAPI"]["items"]:
-                    files[item["path"]] = str(dig(self._pod, item["fieldRef"]["fieldPath"])).encode()
-            for kind, field in (("secret", "secretName"), ("configMap", "name")):
-                if about := source.get(kind):
-                    data = await self.data(kind, about.get("name") or about[field], about.get("optional", False))
-                    items = about.get("items") or [{"key": key, "path": key} for key in data]
-                    files |= {item["path"]: data[item["key"]] for item in items}
-        return files
+    async def _files(self, source: Json) -> dict[str, bytes]:
+        if about := source.get("downwardAPI"):
+            return {
+                item["path"]: str(dig(self._pod, item["fieldRef"]["fieldPath"])).encode() for item in about["items"]
+            }
+        for kind in ("secret", "configMap"):
+            if about := source.get(kind):
+                data = await self._data(kind, about.get("secretName") or about["name"], about)
+                names = {item["key"]: item["path"] for item in about.get("items") or []} or {key: key for key in data}
+                return {path: data[key] for key, path in names.items()}
+        return {}
 
-    async def _token(self, source: Json, rotate_after: float) -> bytes:
-        meta = self._pod["metadata"]
+    async def _token(self, source: Json) -> Json:
+        meta, spec = self._pod["metadata"], self._pod["spec"]
         bound = {"kind": "Pod", "apiVersion": "v1", "name": meta["name"], "uid": meta["uid"]}
-        spec: Json = {"expirationSeconds": source.get("expirationSeconds", 3600), "boundObjectRef": bound}
-        if source.get("audience"):
-            spec["audiences"] = [source["audience"]]
-        path = path_of("serviceaccounts", self._namespace, self._pod["spec"]["serviceAccountName"], "token")
-        status = (await self._client.call("POST", path, {"spec": spec}))["status"]
-        now = time.time()
-        self.renew_at = min(self.renew_at, now + (seconds_of(status["expirationTimestamp"]) - now) * rotate_after)
-        return str(status["token"]).encode()
+        asked: Json = {"expirationSeconds": source.get("expirationSeconds", 3600), "boundObjectRef": bound}
+        asked |= {"audiences": [source["audience"]]} if "audience" in source else {}
+        path = path_of("serviceaccounts", meta["namespace"], spec["serviceAccountName"], "token")
+        return dict((await self._client.call("POST", path, {"spec": asked}))["status"])
 
-    async def data(self, kind: str, name: str, optional: bool = False) -> dict[str, bytes]:
+    async def _data(self, kind: str, name: str, ref: Json) -> dict[str, bytes]:
         """What a Secret or ConfigMap holds."""
-        plural = {"secret": "secrets", "configMap": "configmaps"}[kind]
-        found = await self._client.find(path_of(plural, self._namespace, name))
-        if found is None and not optional:
+        path = path_of("secrets" if kind == "secret" else "configmaps", self._pod["metadata"]["namespace"], name)
+        found = await self._client.find(path)
+        if found is None and not ref.get("optional"):
             raise ConfigError(f'{kind.lower()} "{name}" not found')
         data = (found or {}).get("data") or {}
         return {key: base64.b64decode(text) if kind == "secret" else text.encode() for key, text in data.items()}
@@ -92,37 +86,28 @@ class Volumes:
         """`envFrom` in order, the later wins; `env` wins over all of it."""
         env: dict[str, str] = {}
         for source in container.get("envFrom") or []:
-            kind = "secret" if "secretRef" in source else "configMap"
-            ref = source[f"{kind}Ref"]
-            for key, value in (await self.data(kind, ref["name"], ref.get("optional", False))).items():
-                if _ENV_NAME.fullmatch(source.get("prefix", "") + key):
-                    env[source.get("prefix", "") + key] = value.decode()
+            ((name, ref),) = ((key, value) for key, value in source.items() if key.endswith("Ref"))
+            data = await self._data(name.removesuffix("Ref"), ref["name"], ref)
+            env |= {key: value.decode() for key, value in data.items()}
         for item in container.get("env") or []:
-            value = item.get("value", "") if "valueFrom" not in item else await self._value_from(item["valueFrom"])
-            if value is not None:
-                env[item["name"]] = value
+            source = item.get("valueFrom") or {}
+            if "fieldRef" in source:
+                env[item["name"]] = str(dig(self._pod, source["fieldRef"]["fieldPath"]))
+            elif ref := source.get("secretKeyRef"):
+                data = await self._data("secret", ref["name"], ref)
+                if ref["key"] in data:
+                    env[item["name"]] = data[ref["key"]].decode()
+                elif not ref.get("optional"):
+                    raise ConfigError(f"couldn't find key {ref['key']} in Secret {ref['name']}")
+            else:
+                env[item["name"]] = item.get("value", "")
         return env
-
-    async def _value_from(self, source: Json) -> str | None:
-        if "fieldRef" in source:
-            return str(dig(self._pod, source["fieldRef"]["fieldPath"]))
-        kind = "secret" if "secretKeyRef" in source else "configMap"
-        ref = source[f"{kind}KeyRef"]
-        data = await self.data(kind, ref["name"], ref.get("optional", False))
-        if ref["key"] in data:
-            return data[ref["key"]].decode()
-        if ref.get("optional"):
-            return None
-        raise ConfigError(f"couldn't find key {ref['key']} in {kind} {self._namespace}/{ref['name']}")
 
 
 def own_path(text: str, container: Json, root: Path) -> str:
     """A value that is a mount path, or lies below one, as it is here."""
-    for mount in container.get("volumeMounts") or []:
-        path = mount["mountPath"].rstrip("/")
-        if text == path or text.startswith(path + "/"):
-            return str(root / text.lstrip("/"))
-    return text
+    paths = [mount["mountPath"].rstrip("/") for mount in container.get("volumeMounts") or []]
+    return str(root / text.lstrip("/")) if any(text == path or text.startswith(path + "/") for path in paths) else text
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -132,6 +117,3 @@ def _write(path: Path, data: bytes) -> None:
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
     new.rename(path)
-
-
-__all__ = ["ConfigError", "KubeError", "Volumes", "own_path"]

@@ -1,1 +1,0 @@
-"""A small Kubernetes: objects, watches, identities, and the controllers that the product leans on."""

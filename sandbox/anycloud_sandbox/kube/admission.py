@@ -1,91 +1,46 @@
-"""What the API server adds to or refuses in a new object."""
-
-from __future__ import annotations
+"""What the API server adds to or refuses in an object."""
 
 import base64
 import re
 import secrets
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from anycloud_sandbox.kube.resources import KubeError, Resource, invalid, matches_label_selector
+from anycloud_sandbox.kube.objects import RESOURCES, dig, matches, problem
 from anycloud_sandbox.state import Json
 
-if TYPE_CHECKING:
-    from anycloud_sandbox.kube.store import Store
-
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_RBAC_NAME = re.compile(r"[^/%]+")
-SERVICE_ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"
+Key = tuple[str, str, str]  # plural, namespace ("" for a cluster's own), name
+ACCOUNT_DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
-def check_name(resource: Resource, name: str | None) -> str:
-    pattern = _RBAC_NAME if resource.group.startswith("rbac") else _NAME
-    longest = 63 if resource.plural in ("namespaces", "services") else 253
-    if not name:
-        raise invalid(resource, "", "metadata.name: Required value: name or generateName is required")
-    if len(name) > longest or not pattern.fullmatch(name):
-        raise invalid(resource, name, f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 name is required')
-    return name
+def check_name(key: Key) -> None:
+    pattern = "[^/%]+" if key[0].startswith("clusterrole") else "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+    if len(key[2]) > (63 if key[0] in ("namespaces", "services") else 253) or not re.fullmatch(pattern, key[2]):
+        raise problem(422, "Invalid", key, "is invalid: metadata.name: a lowercase RFC 1123 name is required")
 
 
-def admit(store: Store, resource: Resource, obj: Json) -> Json:
-    match resource.plural:
-        case "namespaces":
-            return {**obj, "status": {"phase": "Active"}}
-        case "pods":
-            return _pod(store, resource, obj)
-        case "secrets":
-            return _secret(obj)
-        case "deployments" | "replicasets" | "daemonsets":
-            return _workload(resource, obj)
-        case "persistentvolumeclaims":
-            return {**obj, "status": {"phase": "Pending"}}
-    return obj
-
-
-def _secret(obj: Json) -> Json:
-    obj = {"type": "Opaque", **obj}
-    texts = obj.pop("stringData", None) or {}
-    data = {name: base64.b64encode(str(text).encode()).decode() for name, text in texts.items()}
-    return {**obj, "data": {**(obj.get("data") or {}), **data}}
-
-
-def _workload(resource: Resource, obj: Json) -> Json:
-    name, spec = obj["metadata"]["name"], {**(obj.get("spec") or {})}
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    if not spec.get("selector") or not matches_label_selector(spec["selector"], labels):
-        raise invalid(resource, name, "spec.template.metadata.labels: Invalid value: `selector` does not match them")
-    if resource.plural != "daemonsets":
-        spec.setdefault("replicas", 1)
-    if resource.plural == "deployments":
-        spec.setdefault("strategy", {"type": "RollingUpdate"})
-        spec.setdefault("progressDeadlineSeconds", 600)
-        spec.setdefault("revisionHistoryLimit", 10)
-    return {**obj, "spec": spec, "status": {}}
-
-
-def _pod(store: Store, resource: Resource, obj: Json) -> Json:
-    meta, spec = obj["metadata"], {"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, **obj["spec"]}
-    if not spec.get("containers"):
-        raise invalid(resource, meta["name"], "spec.containers: Required value")
-    spec.setdefault("serviceAccountName", "default")
-    account = store.find("serviceaccounts", meta["namespace"], spec["serviceAccountName"])
-    if account is None:
-        text = f'pods "{meta["name"]}" is forbidden: serviceaccount "{spec["serviceAccountName"]}" not found'
-        raise KubeError(403, "Forbidden", text)
-    runtime = spec.get("runtimeClassName")
-    if runtime and not store.find("runtimeclasses", "", runtime):
-        raise KubeError(403, "Forbidden", f'pods "{meta["name"]}" is forbidden: RuntimeClass "{runtime}" not found')
-    tolerations = list(spec.get("tolerations") or [])
-    for condition in ("not-ready", "unreachable"):
-        key = f"node.kubernetes.io/{condition}"
-        if not any(item.get("key", key) == key and item.get("effect") in (None, "NoExecute") for item in tolerations):
-            wait = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-            tolerations.append(wait)
-    spec["tolerations"] = tolerations
+def admit(find: Callable[[str, str, str], Json | None], key: Key, obj: Json) -> Json:
+    """The object as it is stored; `find` looks up plural, namespace and name."""
+    if key[0] == "secrets":
+        texts = obj.pop("stringData", None) or {}
+        data = {name: base64.b64encode(str(text).encode()).decode() for name, text in texts.items()}
+        return {"type": "Opaque", **obj, "data": (obj.get("data") or {}) | data}
+    if key[0] in ("deployments", "replicasets", "daemonsets"):
+        labels = dig(obj, "spec.template.metadata.labels") or {}
+        if not obj["spec"].get("selector") or not matches(obj["spec"]["selector"], labels):
+            raise problem(422, "Invalid", key, "is invalid: `selector` does not match template `labels`")
+        defaults: Json = {"replicas": 1, "strategy": {"type": "RollingUpdate"}} if key[0] == "deployments" else {}
+        return {**obj, "spec": defaults | obj["spec"]}
+    if key[0] != "pods":
+        return {**obj, "status": {"phase": "Active"}} if key[0] == "namespaces" else obj
+    spec = {"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "serviceAccountName": "default"} | obj[
+        "spec"
+    ]
+    account, runtime = find("serviceaccounts", key[1], spec["serviceAccountName"]), spec.get("runtimeClassName")
+    if account is None or (runtime and not find("runtimeclasses", "", runtime)):
+        raise problem(403, "Forbidden", key, f"is forbidden: no {runtime if account else spec['serviceAccountName']}")
     if spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True)):
         spec = _with_token(spec)
-    return {**obj, "spec": spec, "status": {"phase": "Pending", "qosClass": "BestEffort"}}
+    return {**obj, "spec": spec, "status": {"phase": "Pending"}}
 
 
 def _with_token(spec: Json) -> Json:
@@ -98,9 +53,20 @@ def _with_token(spec: Json) -> Json:
     ]
     containers = []
     for container in spec["containers"]:
-        mounts = list(container.get("volumeMounts") or [])
-        if not any(mount["mountPath"] == SERVICE_ACCOUNT_DIR for mount in mounts):
-            mounts.append({"name": volume, "mountPath": SERVICE_ACCOUNT_DIR, "readOnly": True})
+        mounts = container.get("volumeMounts") or []
+        if all(mount["mountPath"] != ACCOUNT_DIRECTORY for mount in mounts):
+            mounts = [*mounts, {"name": volume, "mountPath": ACCOUNT_DIRECTORY, "readOnly": True}]
         containers.append({**container, "volumeMounts": mounts})
     volumes = [*(spec.get("volumes") or []), {"name": volume, "projected": {"sources": sources}}]
     return {**spec, "containers": containers, "volumes": volumes}
+
+
+def check_change(key: Key, old: Json, new: Json) -> None:
+    """Refuses changes of what stays as it was made."""
+    pairs = [(path, dig(old, path), dig(new, path)) for path in [RESOURCES[key[0]].immutable]]
+    if key[0] == "pods":
+        names = ("nodeName", "volumes", "serviceAccountName")
+        pairs += [(f"spec.{name}", old["spec"].get(name), new["spec"].get(name)) for name in names]
+    for path, before, after in pairs:
+        if before != after:
+            raise problem(422, "Invalid", key, f"is invalid: {path}: Invalid value: field is immutable")

@@ -1,177 +1,164 @@
 """The controllers of one cluster: a set of dirty keys, drained after every change, and one tick a second."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
-from anycloud_sandbox.kube import scheduling
-from anycloud_sandbox.kube.nodes import NodeLifecycle
-from anycloud_sandbox.kube.resources import KubeError, merge, seconds_of, timestamp
-from anycloud_sandbox.kube.rollout import Rollout
-from anycloud_sandbox.kube.store import Event, Key
-from anycloud_sandbox.state import Json
-
-if TYPE_CHECKING:
-    from anycloud_sandbox.kube.cluster import Cluster
+from anycloud_sandbox.kube import rollout, scheduling
+from anycloud_sandbox.kube.auth import Authenticator
+from anycloud_sandbox.kube.objects import dig, ready, seconds_of, timestamp
+from anycloud_sandbox.kube.admission import Key
+from anycloud_sandbox.kube.store import Event, Store, key_of
+from anycloud_sandbox.state import Json, Pace, State
 
 log = logging.getLogger(__name__)
-TICK_SECONDS = 1.0
 SCHEDULE: Key = ("schedule", "", "")
+TOKEN_SECRET, BOOTSTRAP_SECRET = "kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
 
 class Controllers:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._store = cluster, cluster.store
-        self._dirty: dict[Key, None] = {}
-        self._again: set[Key] = set()
+    def __init__(self, state: State, store: Store, auth: Authenticator, ca: str, pace: Pace) -> None:
+        self._state, self._store, self._auth, self._ca, self._pace = state, store, auth, ca, pace
         self._wake = asyncio.Event()
-        self._nodes = NodeLifecycle(cluster.store, cluster.pace.lease_seconds)
-        rollout = Rollout(cluster.store, self._again.add)
-        self._handlers: dict[str, Callable[[Key], None]] = {
-            "deployments": rollout.deployment,
-            "replicasets": rollout.replicaset,
+        self._heartbeats: dict[str, tuple[str, float]] = {}  # a Node's last one, and when (monotonic) it was seen
+        self._handlers: dict[str, Callable[[Key, Json], None]] = {
+            "deployments": lambda _, obj: rollout.deployment(store, obj),
+            "replicasets": lambda _, obj: rollout.replicaset(store, obj),
             "daemonsets": self._daemonset,
             "jobs": self._job,
-            "secrets": self._token_secret,
-            "serviceaccounts": self._account_secrets,
+            "secrets": self._secret,
             "persistentvolumeclaims": self._claim,
-            "nodes": self._nodes.taint,
-            "schedule": lambda _: scheduling.schedule(cluster.store),
+            "nodes": self._node,
         }
-        self._store.listeners.append(self._notice)
+        store.listeners.append(self._notice)
+        everything = [key_of(plural, obj) for plural in self._handlers for obj in store.all(plural)]
+        self._dirty: dict[Key, None] = dict.fromkeys([*everything, SCHEDULE])
 
     async def run(self) -> None:
-        for plural in self._handlers:
-            for obj in self._store.list(plural) if plural in self._store.objects else ():
-                self._mark((plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]))
-        self._mark(SCHEDULE)
         while True:
             try:
-                async with asyncio.timeout(TICK_SECONDS):
+                async with asyncio.timeout(1):
                     await self._wake.wait()
             except TimeoutError:
                 self._tick()
-            self._drain()
-
-    def _tick(self) -> None:
-        self._nodes.tick()
-        for key in self._again:
-            self._mark(key)
-        self._again.clear()
-        for secret in self._store.list("secrets", "kube-system"):
-            expires = secret["data"].get("expiration") if secret["type"] == "bootstrap.kubernetes.io/token" else None
-            if expires and seconds_of(base64.b64decode(expires).decode()) < time.time():
-                self._store.delete(("secrets", "kube-system", secret["metadata"]["name"]))
-
-    def _drain(self) -> None:
-        self._wake.clear()
-        while self._dirty:
-            key = next(iter(self._dirty))
-            del self._dirty[key]
-            try:
-                self._handlers[key[0]](key)
-            except KubeError as error:
-                log.info("%s: %s", "/".join(key), error)
-                self._again.add(key)
-            except Exception:
-                log.exception("the controller of %s failed", "/".join(key))
-                self._again.add(key)
-        self._cluster.state.commit()
+            self._wake.clear()
+            while self._dirty:
+                key = next(iter(self._dirty))
+                del self._dirty[key]
+                try:
+                    if key == SCHEDULE:
+                        scheduling.schedule(self._store)
+                    elif found := self._store.find(*key):
+                        self._handlers[key[0]](key, found)
+                except Exception:
+                    log.exception("the controller of %s failed", "/".join(key))
+                    asyncio.get_running_loop().call_later(1, self._mark, key)
+            self._state.commit()
 
     def _mark(self, key: Key) -> None:
         self._dirty[key] = None
         self._wake.set()
 
     def _notice(self, event: Event) -> None:
-        plural, _, name = event.key
+        """In the writer's turn: what must be true at once is done, the rest is marked."""
+        plural, namespace, name = event.key
         if plural == "namespaces" and event.type == "ADDED":
-            self._furnish(name)
+            root = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": self._ca}}
+            self._store.create("configmaps", name, root)
+            self._store.create("serviceaccounts", name, {"metadata": {"name": "default"}})
+        if plural == "nodes" and event.type == "DELETED":
+            for pod in self._pods_on(name):  # what still runs there is its machine's affair
+                self._store.remove(key_of("pods", pod))
         owners = event.object["metadata"].get("ownerReferences") or []
         if event.type == "ADDED" and owners and not any(ref["uid"] in self._store.by_uid for ref in owners):
-            self._cluster.loop.call_soon(self._collect, event.key, event.object["metadata"]["uid"])
-        for key in self._affected(event):
+            asyncio.get_running_loop().call_soon(self._store.delete, event.key)
+        for key in self._affected(plural, namespace, event):
             self._mark(key)
 
-    def _affected(self, event: Event) -> Iterator[Key]:
-        plural = event.key[0]
+    def _affected(self, plural: str, namespace: str, event: Event) -> Iterator[Key]:
         if plural in self._handlers:
             yield event.key
-        if plural in ("pods", "replicasets"):
-            owner = self._controller_of(event.object)
-            while owner:  # a Pod's ReplicaSet, and that one's Deployment
-                yield owner
-                owner = self._controller_of(self._store.get(owner))
         if plural in ("pods", "nodes"):
             yield SCHEDULE
         if plural == "nodes":
-            for daemonset in self._store.list("daemonsets"):
-                yield ("daemonsets", daemonset["metadata"]["namespace"], daemonset["metadata"]["name"])
-            if event.type == "DELETED":
-                self._nodes.forget(event.key[2])
+            yield from (key_of("daemonsets", daemonset) for daemonset in self._store.all("daemonsets"))
+        if plural == "serviceaccounts":
+            yield from (key for key in self._store.content[namespace] if key[0] == "secrets")
+        obj = event.object
+        while plural in ("pods", "replicasets") and (owners := obj["metadata"].get("ownerReferences")):
+            owner = self._store.by_uid.get(owners[0]["uid"])  # a Pod's ReplicaSet, then that one's Deployment
+            if owner is None:
+                return
+            yield owner
+            plural, obj = owner[0], self._store.get(owner)
 
-    def _controller_of(self, obj: Json) -> Key | None:
-        for ref in obj["metadata"].get("ownerReferences") or []:
-            key = self._store.by_uid.get(ref["uid"])
-            if ref.get("controller") and key and key[0] in self._handlers:
-                return key
-        return None
+    def _tick(self) -> None:
+        now = time.monotonic()
+        for node in self._store.all("nodes"):
+            key = key_of("nodes", node)
+            renewed = str(dig(self._store.find("leases", "kube-node-lease", key[2]), "spec.renewTime"))
+            seen, since = self._heartbeats.get(key[2], ("", now))
+            if seen != renewed:
+                self._heartbeats[key[2]] = (renewed, now)
+            elif now - since > self._pace.lease_seconds and ready(node) != "Unknown":
+                lost = {
+                    "status": "Unknown",
+                    "reason": "NodeStatusUnknown",
+                    "lastTransitionTime": timestamp(time.time()),
+                }
+                conditions = [{**condition, **lost} for condition in node["status"]["conditions"]]
+                self._store.patch(key, {"status": {"conditions": conditions}}, "status")
+        for secret in self._store.all("secrets"):
+            ends = secret["data"].get("expiration") if secret["type"] == BOOTSTRAP_SECRET else None
+            if ends and seconds_of(base64.b64decode(ends).decode()) < time.time():
+                self._store.delete(key_of("secrets", secret))
+        for replicaset in self._store.all("replicasets"):
+            self._mark(key_of("replicasets", replicaset))
 
-    def _collect(self, key: Key, uid: str) -> None:
-        """Garbage: an object whose owners were gone before it came."""
-        found = self._store.find(*key)
-        if found and found["metadata"]["uid"] == uid:
-            self._store.delete(key)
+    def _pods_on(self, node: str) -> list[Json]:
+        return [pod for pod in self._store.all("pods") if pod["spec"].get("nodeName") == node]
 
-    def _furnish(self, namespace: str) -> None:
-        account = {"metadata": {"name": "default"}}
-        self._store.create("serviceaccounts", namespace, account)
-        root = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": self._cluster.authority.pem}}
-        self._store.create("configmaps", namespace, root)
+    def _node(self, key: Key, node: Json) -> None:
+        """The taints that follow from the Ready condition, and unready Pods on a Node that is not."""
+        wanted = {"True": "", "False": NOT_READY}.get(ready(node), UNREACHABLE)
+        taints = dig(node, "spec.taints") or []
+        kept = [taint for taint in taints if taint["key"] not in {NOT_READY, UNREACHABLE} - {wanted}]
+        if wanted and all(taint["key"] != wanted for taint in kept):
+            kept += [{"key": wanted, "effect": effect} for effect in ("NoSchedule", "NoExecute")]
+        self._store.patch(key, {"spec": {"taints": kept}} if kept != taints else {})
+        for pod in self._pods_on(key[2]) if wanted else ():
+            conditions = pod["status"].get("conditions") or []
+            changed = [{**item, "status": "False"} if item["type"] == "Ready" else item for item in conditions]
+            self._store.patch(key_of("pods", pod), {"status": {"conditions": changed}}, "status")
 
-    def _token_secret(self, key: Key) -> None:
-        secret = self._store.find(*key)
-        if not secret or secret["type"] != "kubernetes.io/service-account-token" or secret["data"].get("token"):
-            return
+    def _secret(self, key: Key, secret: Json) -> None:
+        """Fills the token of a Secret that names an account."""
         name = (secret["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.name", "")
         account = self._store.find("serviceaccounts", key[1], name)
-        if account:
-            texts = {"token": self._cluster.auth.secret_token(secret, account), "namespace": key[1]}
-            texts["ca.crt"] = self._cluster.authority.pem
+        if account and secret["type"] == TOKEN_SECRET and not secret["data"].get("token"):
+            token = self._auth.token_for(account, {"secret": {"name": key[2], "uid": secret["metadata"]["uid"]}})
+            texts = {"token": token, "namespace": key[1], "ca.crt": self._ca}
             data = {field: base64.b64encode(text.encode()).decode() for field, text in texts.items()}
-            uid = {"annotations": {"kubernetes.io/service-account.uid": account["metadata"]["uid"]}}
-            self._store.update(key, merge(secret, {"data": data, "metadata": uid}))
+            self._store.patch(key, {"data": data})
 
-    def _account_secrets(self, key: Key) -> None:
-        for secret in self._store.list("secrets", key[1]):
-            self._mark(("secrets", key[1], secret["metadata"]["name"]))
+    def _claim(self, key: Key, claim: Json) -> None:
+        self._store.patch(key, {"status": {"phase": "Bound"}}, "status")
 
-    def _claim(self, key: Key) -> None:
-        claim = self._store.find(*key)
-        if claim and claim["status"].get("phase") != "Bound":
-            claim = self._store.update(key, merge(claim, {"spec": {"volumeName": f"pvc-{claim['metadata']['uid']}"}}))
-            self._store.update(key, {**claim, "status": {"phase": "Bound"}}, "status")
-
-    def _daemonset(self, key: Key) -> None:
+    def _daemonset(self, key: Key, daemonset: Json) -> None:
         """Scripted: counted as running on each Node that it may run on."""
-        daemonset = self._store.find(*key)
-        if daemonset:
-            spec = daemonset["spec"]["template"]["spec"]
-            count = sum(scheduling.may_run(spec, node) for node in self._store.list("nodes"))
-            names = ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberReady")
-            status = {**dict.fromkeys((*names, "numberAvailable"), count), "numberMisscheduled": 0}
-            status["observedGeneration"] = daemonset["metadata"]["generation"]
-            self._store.update(key, {**daemonset, "status": status}, "status")
+        spec, generation = daemonset["spec"]["template"]["spec"], daemonset["metadata"]["generation"]
+        count = sum(scheduling.may_run(spec, node) for node in self._store.all("nodes"))
+        scheduled = (f"{kind}NumberScheduled" for kind in ("desired", "current", "updated"))
+        status = dict.fromkeys((*scheduled, "numberReady", "numberAvailable"), count)
+        self._store.patch(
+            key, {"status": status | {"numberMisscheduled": 0, "observedGeneration": generation}}, "status"
+        )
 
-    def _job(self, key: Key) -> None:
+    def _job(self, key: Key, job: Json) -> None:
         """Scripted: done at once."""
-        job = self._store.find(*key)
-        if job and not job.get("status") and not job["spec"].get("suspend"):
-            now = timestamp(time.time())
-            done = {"type": "Complete", "status": "True", "lastTransitionTime": now}
-            status = {"succeeded": 1, "startTime": now, "completionTime": now, "conditions": [done]}
-            self._store.update(key, {**job, "status": status}, "status")
+        if not job["spec"].get("suspend"):
+            done = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
+            self._store.patch(key, {"status": done}, "status")

@@ -3,36 +3,31 @@
 An object is never changed in place: each write puts a new dict, so that readers and watches may hold what they got.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
 import uuid
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
 
-import orjson
-
-from anycloud_sandbox.kube.admission import admit, check_name
-from anycloud_sandbox.kube.resources import (
-    IMMUTABLE,
-    RESOURCES,
-    KubeError,
-    Resource,
-    conflict,
-    dig,
-    invalid,
-    merge,
-    not_found,
-    prune,
-    timestamp,
-)
+from anycloud_sandbox.kube.admission import Key, admit, check_change, check_name
+from anycloud_sandbox.kube.objects import RESOURCES, KubeError, merge, problem, prune, timestamp
 from anycloud_sandbox.state import Json, State
 
-Key = tuple[str, str, str]  # plural, namespace ("" for a cluster's own), name
 HISTORY = 10_000  # events that a watch may be behind
+KEPT = (
+    "uid",
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+def key_of(plural: str, obj: Json) -> Key:
+    return plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
 @dataclass
@@ -42,199 +37,142 @@ class Event:
     key: Key
     object: Json
     before: Json | None
-    lines: dict[str, bytes] = field(default_factory=dict)
-
-    def line(self, kind: str) -> bytes:
-        """The watch line, made once for all watches."""
-        if kind not in self.lines:
-            self.lines[kind] = orjson.dumps({"type": kind, "object": self.object}) + b"\n"
-        return self.lines[kind]
 
 
 class Store:
+    """`listeners` hear of a change in the writer's turn, `followers` after its commit."""
+
     def __init__(self, state: State, space: str) -> None:
         self._state, self._space = state, space
         self.objects: dict[str, dict[tuple[str, str], Json]] = {plural: {} for plural in RESOURCES}
         self.by_uid: dict[str, Key] = {}
-        self.dependents: dict[str, set[Key]] = {}  # owner UID -> what it owns
-        self.content: dict[str, set[Key]] = {}  # namespace -> what is in it
-        self._applied: dict[Key, dict[str, Json]] = {}  # manager -> the fields it applied last
+        self.owned: defaultdict[str, set[Key]] = defaultdict(set)  # by the owner's UID
+        self.content: defaultdict[str, set[Key]] = defaultdict(set)  # by namespace
         self.log: deque[Event] = deque(maxlen=HISTORY)
-        self.listeners: list[Callable[[Event], None]] = []  # at once, in the writer's turn
-        self.followers: list[Callable[[Event], None]] = []  # after the commit
+        self.listeners: list[Callable[[Event], None]] = []
+        self.followers: list[Callable[[Event], None]] = []
         self._untold: list[Event] = []
+        self._applied: defaultdict[Key, Json] = defaultdict(dict)  # by manager: the fields that it applied last
         self.version = int(state.load(space + "/meta").get("version", {}).get("value", 1))
         for text, document in state.load(space).items():
             plural, namespace, name = text.split("/", 2)
             self._index((plural, namespace, name), document["object"], None)
-            self._applied[(plural, namespace, name)] = document["applied"]
+            self._applied[plural, namespace, name] = document["applied"]
 
     def find(self, plural: str, namespace: str, name: str) -> Json | None:
         return self.objects[plural].get((namespace, name))
 
     def get(self, key: Key) -> Json:
-        obj = self.find(*key)
-        if obj is None:
-            raise not_found(RESOURCES[key[0]], key[2])
-        return obj
+        if found := self.find(*key):
+            return found
+        raise problem(404, "NotFound", key, "not found")
 
-    def list(self, plural: str, namespace: str | None = None) -> Iterator[Json]:
-        items = self.objects[plural]
-        if namespace:
-            return iter([obj for (ns, _), obj in items.items() if ns == namespace])
-        return iter(list(items.values()))
+    def all(self, plural: str) -> list[Json]:
+        return list(self.objects[plural].values())
+
+    def owned_by(self, owner: Json, plural: str) -> list[Json]:
+        return [self.get(key) for key in sorted(self.owned[owner["metadata"]["uid"]]) if key[0] == plural]
 
     def create(self, plural: str, namespace: str, body: Json) -> Json:
-        resource = RESOURCES[plural]
-        meta = dict(body.get("metadata") or {})
-        if not meta.get("name") and meta.get("generateName"):
-            meta["name"] = meta["generateName"] + secrets.token_hex(3)[:5]
-        key = (plural, namespace, check_name(resource, meta.get("name")))
+        resource, meta = RESOURCES[plural], body.get("metadata") or {}
+        key = (plural, namespace, meta.get("name") or meta.get("generateName", "") + secrets.token_hex(3)[:5])
+        check_name(key)
         if self.find(*key):
-            details = {"name": key[2], "group": resource.group, "kind": plural}
-            raise KubeError(409, "AlreadyExists", f'{resource.qualified} "{key[2]}" already exists', details)
-        if namespace:
-            self._check_namespace(namespace)
-            meta["namespace"] = namespace
-        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
-            meta.pop(name, None)
-        meta.update(uid=str(uuid.uuid4()), creationTimestamp=timestamp(time.time()), generation=1)
-        kept = {name: value for name, value in body.items() if name != "status" or plural == "nodes"}
-        obj = {**kept, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
-        obj = admit(self, resource, obj)
-        return self._write(key, obj, "ADDED")
-
-    def _check_namespace(self, namespace: str) -> None:
-        found = self.get(("namespaces", "", namespace))
-        if found["metadata"].get("deletionTimestamp"):
+            raise problem(409, "AlreadyExists", key, "already exists")
+        if namespace and "deletionTimestamp" in self.get(("namespaces", "", namespace))["metadata"]:
             text = f"unable to create new content in namespace {namespace} because it is being terminated"
-            raise KubeError(403, "Forbidden", text, {"causes": [{"reason": "NamespaceTerminating", "message": text}]})
+            raise KubeError(403, "Forbidden", text, causes=[{"reason": "NamespaceTerminating", "message": text}])
+        meta = {name: value for name, value in meta.items() if name not in (*KEPT, "managedFields")}
+        meta |= {"name": key[2], "uid": str(uuid.uuid4()), "creationTimestamp": timestamp(time.time()), "generation": 1}
+        meta |= {"namespace": namespace} if namespace else {}
+        obj = {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
+        if resource.status and plural != "nodes":
+            obj["status"] = {}
+        return self._write(key, admit(self.find, key, obj), "ADDED")
 
-    def update(self, key: Key, new: Json, subresource: str | None = None) -> Json:
+    def update(self, key: Key, new: Json, subresource: str = "") -> Json:
         """Replaces an object, or only its status; checks resourceVersion and UID where the new one names them."""
-        resource, old = RESOURCES[key[0]], self.get(key)
-        old_meta, new_meta = old["metadata"], new.get("metadata") or {}
-        if new_meta.get("resourceVersion") not in (None, "", old_meta["resourceVersion"]):
-            why = "the object has been modified; please apply your changes to the latest version and try again"
-            raise conflict(resource, key[2], why)
-        if new_meta.get("uid") not in (None, "", old_meta["uid"]):
-            raise conflict(resource, key[2], f"uid {new_meta['uid']} does not match {old_meta['uid']}")
-        if subresource == "status":
-            obj = {**old, "status": new.get("status") or {}}
+        resource, old, meta = RESOURCES[key[0]], self.get(key), new["metadata"]
+        for name in ("resourceVersion", "uid"):
+            if meta.get(name) not in (None, "", old["metadata"][name]):
+                raise problem(409, "Conflict", key, f"has been modified: its {name} is {old['metadata'][name]}")
+        if subresource:
+            obj = old | {"status": new.get("status") or {}}
         else:
-            obj = self._replaced(resource, old, new)
+            kept = {name: old["metadata"][name] for name in (*KEPT, "resourceVersion") if name in old["metadata"]}
+            meta = {name: value for name, value in meta.items() if name not in (*KEPT, "managedFields")} | kept
+            meta["generation"] += new.get("spec") != old.get("spec")
+            head = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
+            obj = new | head | ({"status": old.get("status", {})} if resource.status else {})
+            check_change(key, old, obj)
         if obj == old:
             return old
         obj = self._write(key, obj, "MODIFIED")
-        deleting = obj["metadata"].get("deletionTimestamp")
-        if deleting and not obj["metadata"].get("finalizers") and old_meta.get("finalizers"):
+        if "deletionTimestamp" in meta and old["metadata"].get("finalizers") and not meta.get("finalizers"):
             self.remove(key)
         return obj
 
-    def _replaced(self, resource: Resource, old: Json, new: Json) -> Json:
-        meta = {name: value for name, value in (new.get("metadata") or {}).items() if name != "managedFields"}
-        fixed = ("uid", "name", "namespace", "creationTimestamp", "generation", "resourceVersion")
-        for name in (*fixed, "deletionTimestamp", "deletionGracePeriodSeconds"):
-            meta.pop(name, None)
-            if name in old["metadata"]:
-                meta[name] = old["metadata"][name]
-        obj = {**new, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
-        if resource.status:
-            obj.pop("status", None)
-            if "status" in old:
-                obj["status"] = old["status"]
-        if obj.get("spec") != old.get("spec"):
-            meta["generation"] = old["metadata"]["generation"] + 1
-        for path in IMMUTABLE.get(resource.plural, []):
-            if dig(obj, path) != dig(old, path):
-                raise invalid(resource, meta["name"], f"{path}: Invalid value: field is immutable")
-        if resource.plural == "pods" and _pod_identity(obj) != _pod_identity(old):
-            raise invalid(resource, meta["name"], "spec: Forbidden: pod updates may not change fields other than image")
-        return obj
+    def patch(self, key: Key, patch: Json, subresource: str = "") -> Json:
+        return self.update(key, merge(self.get(key), patch), subresource)
 
-    def patch(self, key: Key, patch: Json, subresource: str | None, by_name: bool = False) -> Json:
-        return self.update(key, merge(self.get(key), patch, by_name), subresource)
-
-    def apply(self, key: Key, body: Json, manager: str, subresource: str | None) -> tuple[Json, bool]:
+    def apply(self, key: Key, body: Json, manager: str, subresource: str = "") -> Json:
         """Server-side apply as if nobody else owned a field: the manager's last fields are replaced by these."""
-        meta, old = body.get("metadata") or {}, self.find(*key)
-        if old is None:
-            if meta.get("uid"):
-                raise conflict(RESOURCES[key[0]], key[2], f"no object has the uid {meta['uid']}")
-            obj = self.create(key[0], key[1], {**body, "metadata": {**meta, "name": key[2]}})
-        else:
-            last = self._applied.get(key, {}).get(manager, {})
+        if old := self.find(*key):
+            last = self._applied[key].get(manager, {})
             obj = self.update(key, merge(prune(old, last, body), body), subresource)
-        fields = {name: value for name, value in body.items() if name not in ("apiVersion", "kind")}
-        if self._applied.get(key, {}).get(manager) != fields:
-            self._applied[key] = {**self._applied.get(key, {}), manager: fields}
-            self._save(key)
-        return obj, old is None
+        elif body["metadata"].get("uid"):
+            raise problem(409, "Conflict", key, f"does not exist with uid {body['metadata']['uid']}")
+        else:
+            obj = self.create(key[0], key[1], merge(body, {"metadata": {"name": key[2]}}))
+        self._applied[key][manager] = {k: v for k, v in body.items() if k not in ("apiVersion", "kind")}
+        self._save(key)
+        return obj
 
     def bind(self, key: Key, node: str) -> Json:
         pod = self.get(key)
         if pod["spec"].get("nodeName"):
-            raise conflict(RESOURCES["pods"], key[2], f"pod {key[2]} is already assigned to {pod['spec']['nodeName']}")
-        condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp(time.time())}
-        status = {**pod["status"], "conditions": [condition]}
-        return self._write(key, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status}, "MODIFIED")
+            raise problem(409, "Conflict", key, f"is already assigned to node {pod['spec']['nodeName']}")
+        status = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
+        return self._write(key, merge(pod, {"spec": {"nodeName": node}, "status": status}), "MODIFIED")
 
-    def delete(self, key: Key, uid: str | None = None, version: str | None = None, grace: int | None = None) -> Json:
+    def delete(self, key: Key, preconditions: Json | None = None, grace: int | None = None) -> Json:
         """Removes an object, or marks it: a namespace with content, a Pod that a Node still runs, a finalizer."""
-        obj = self.get(key)
+        obj, seconds = self.get(key), 0
         meta = obj["metadata"]
-        for name, wanted in (("uid", uid), ("resourceVersion", version)):
-            if wanted and wanted != meta[name]:
-                raise conflict(RESOURCES[key[0]], key[2], f"Precondition failed: {name} {wanted} is not {meta[name]}")
-        if key[0] == "namespaces":
-            return self._end_namespace(key, obj)
-        seconds = _grace(obj, grace) if key[0] == "pods" else 0
-        if seconds or meta.get("finalizers"):
-            if "deletionTimestamp" in meta and meta.get("deletionGracePeriodSeconds", 0) <= seconds:
-                return obj
+        for name, wanted in (preconditions or {}).items():
+            if wanted != meta[name]:
+                raise problem(409, "Conflict", key, f"precondition failed: {name} is {meta[name]}, not {wanted}")
+        if key[0] == "pods" and obj["spec"].get("nodeName") and obj["status"]["phase"] not in ("Succeeded", "Failed"):
+            seconds = obj["spec"]["terminationGracePeriodSeconds"] if grace is None else grace
+        inside = list(self.content[key[2]]) if key[0] == "namespaces" else []
+        if not (seconds or inside or meta.get("finalizers")):
+            return self.remove(key)
+        if "deletionTimestamp" not in meta or meta["deletionGracePeriodSeconds"] > seconds:
             due = {"deletionTimestamp": timestamp(time.time() + seconds), "deletionGracePeriodSeconds": seconds}
-            return self._write(key, {**obj, "metadata": {**meta, **due}}, "MODIFIED")
-        return self.remove(key)
-
-    def _end_namespace(self, key: Key, obj: Json) -> Json:
-        if "deletionTimestamp" not in obj["metadata"]:
-            meta = {**obj["metadata"], "deletionTimestamp": timestamp(time.time())}
-            obj = self._write(key, {**obj, "metadata": meta, "status": {"phase": "Terminating"}}, "MODIFIED")
-        for inside in list(self.content.get(key[2], ())):
-            if self.find(*inside):
-                self.delete(inside)
-        self._sweep_namespace(key[2])
+            phase = {"status": {"phase": "Terminating"}} if key[0] == "namespaces" else {}
+            obj = self._write(key, merge(obj, {"metadata": due, **phase}), "MODIFIED")
+        for child in inside:
+            if self.find(*child):
+                self.delete(child)
         return obj
-
-    def _sweep_namespace(self, name: str) -> None:
-        namespace = self.find("namespaces", "", name)
-        if namespace and "deletionTimestamp" in namespace["metadata"] and not self.content.get(name):
-            self.remove(("namespaces", "", name))
 
     def remove(self, key: Key) -> Json:
         """Takes the object away at once, and what only it owned with it."""
         obj = self._write(key, self.get(key), "DELETED")
-        for child in list(self.dependents.get(obj["metadata"]["uid"], ())):
-            found = self.find(*child)
-            if found is None:
-                continue
-            owners = [ref for ref in found["metadata"]["ownerReferences"] if ref["uid"] in self.by_uid]
-            if owners:
-                self.update(child, merge(found, {"metadata": {"ownerReferences": owners}}))
-            else:
+        for child in list(self.owned.pop(obj["metadata"]["uid"], ())):
+            owners = (self.find(*child) or {}).get("metadata", {}).get("ownerReferences")
+            if owners and not any(ref["uid"] in self.by_uid for ref in owners):
                 self.delete(child)
-        self.dependents.pop(obj["metadata"]["uid"], None)
-        if key[1]:
-            self._sweep_namespace(key[1])
+        namespace = self.find("namespaces", "", key[1])
+        if namespace and "deletionTimestamp" in namespace["metadata"] and not self.content[key[1]]:
+            self.remove(("namespaces", "", key[1]))
         return obj
 
     def _write(self, key: Key, obj: Json, kind: str) -> Json:
         before = self.find(*key)
         self.version += 1
-        obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
+        obj = obj | {"metadata": obj["metadata"] | {"resourceVersion": str(self.version)}}
         self._index(key, None if kind == "DELETED" else obj, before)
-        if kind == "DELETED":
-            self._applied.pop(key, None)
         self._save(key)
         event = Event(self.version, kind, key, obj, before)
         self.log.append(event)
@@ -246,42 +184,26 @@ class Store:
         return obj
 
     def _save(self, key: Key) -> None:
-        obj = self.find(*key)
-        document = {"object": obj, "applied": self._applied.get(key, {})} if obj else None
-        self._state.put(self._space, "/".join(key), document)
+        document = {"object": self.find(*key), "applied": self._applied[key]}
+        self._state.put(self._space, "/".join(key), document if document["object"] else None)
         self._state.put(self._space + "/meta", "version", {"value": self.version})
 
     def _index(self, key: Key, obj: Json | None, before: Json | None) -> None:
         for ref in (before or {}).get("metadata", {}).get("ownerReferences") or []:
-            self.dependents.get(ref["uid"], set()).discard(key)
+            self.owned[ref["uid"]].discard(key)
         if obj is None:
-            assert before is not None
-            del self.objects[key[0]][key[1:]]
-            del self.by_uid[before["metadata"]["uid"]]
-            self.content.get(key[1], set()).discard(key)
+            del self.by_uid[self.objects[key[0]].pop(key[1:])["metadata"]["uid"]]
+            self._applied.pop(key, None)
+            self.content[key[1]].discard(key)
             return
         self.objects[key[0]][key[1:]] = obj
         self.by_uid[obj["metadata"]["uid"]] = key
-        if key[1]:
-            self.content.setdefault(key[1], set()).add(key)
+        self.content[key[1]].add(key)
         for ref in obj["metadata"].get("ownerReferences") or []:
-            self.dependents.setdefault(ref["uid"], set()).add(key)
+            self.owned[ref["uid"]].add(key)
 
     def _tell(self) -> None:
         events, self._untold = self._untold, []
         for event in events:
-            for follower in list(self.followers):
+            for follower in self.followers:
                 follower(event)
-
-
-def _grace(pod: Json, asked: int | None) -> int:
-    """Seconds that a Pod gets; none when no kubelet has it, or when its containers have ended."""
-    if not pod["spec"].get("nodeName") or dig(pod, "status.phase") in ("Succeeded", "Failed"):
-        return 0
-    return int(asked if asked is not None else pod["spec"].get("terminationGracePeriodSeconds", 30))
-
-
-def _pod_identity(pod: Json) -> Any:
-    spec: Json = {k: v for k, v in pod["spec"].items() if k not in ("activeDeadlineSeconds", "tolerations")}
-    spec["containers"] = [{k: v for k, v in item.items() if k != "image"} for item in spec["containers"]]
-    return spec

@@ -1,209 +1,218 @@
-"""AWS, GCP and Azure as far as the product buys from them: networks, addresses, machines, each in an account."""
-
-from __future__ import annotations
+"""AWS, GCP and Azure as far as the product buys from them: networks, addresses, machines and buckets, by account."""
 
 import asyncio
+import base64
+import hashlib
 import secrets
+import socket
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from anycloud_sandbox.faults import Faults, WorldError
-from anycloud_sandbox.kube.resources import timestamp
+from anycloud_sandbox.faults import MACHINES, Faults, WorldError
+from anycloud_sandbox.kube.objects import timestamp
 from anycloud_sandbox.state import Json, State
-from anycloud_sandbox.world.ports import free_port, new_address
 
-PROVIDERS = ("AWS", "GCP", "Azure")
-BOOT_SECONDS, STOP_SECONDS = 0.5, 0.3
-REVOKED = "revoked"
+FIELDS = {
+    "network": ("name", "region", "rules", "tags"),
+    "address": ("name", "region", "tags"),
+    "machine": ("name", "region", "zone", "vmType", "image", "network", "address", "userData", "tags"),
+}
+PLURALS = {"network": "networks", "address": "addresses", "machine": "machines"}
+STEPS = {"pending": ("running", 0.5), "stopping": ("terminated", 0.3)}  # the next state, and the seconds to it
+HIDDEN = ("asked", "userData", "stuck", "place")  # what an owner does not see
+
+
+def free_port(host: str) -> int:
+    """A port that nobody has now, below the kernel's range for outgoing connections."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as probe:
+            if probe.connect_ex((host, port)):
+                return port
 
 
 def account_of(provider: str, headers: Mapping[str, str]) -> str:
     """The account that a key belongs to; raises for keys that a cloud would refuse."""
-    if provider not in PROVIDERS:
-        raise WorldError("not_found", f"no provider {provider}")
-    key, secret = headers.get("x-sandbox-key", ""), headers.get("x-sandbox-secret", "")
-    if not key or not secret or secret == REVOKED:
+    key, word = headers.get("x-sandbox-key", ""), headers.get("x-sandbox-secret", "")
+    if provider not in ("AWS", "GCP", "Azure") or not key or word in ("", "revoked"):
         raise WorldError("auth", f"{provider} refused the credential")
     return key.split("." if provider == "AWS" else "/")[0]
 
 
 class Clouds:
-    """`on_machine` is called with each machine whose record changed."""
+    """An RPC `CreateMachine` is the method `create_machine`; `on_machine` hears of each machine that changed state."""
 
     def __init__(self, state: State, faults: Faults, delay: float, on_machine: Callable[[Json], None]) -> None:
         self._state, self._faults, self._delay, self._on_machine = state, faults, delay, on_machine
-        self.networks = state.load("networks")
-        self.addresses = state.load("addresses")
-        self.machines = state.load("machines")
-        self._tokens = {
-            (kind, item["provider"], item["account"], item["token"]): item
-            for kind, items in self._kinds().items()
-            for item in items.values()
-        }
+        self._items = {kind: state.load(plural) for kind, plural in PLURALS.items()}
+        self.machines = self._items["machine"]
+        everything = [(kind, item) for kind, items in self._items.items() for item in items.values()]
+        self._by_token = {(kind, *item["place"], item["token"]): item for kind, item in everything}
 
     def resume(self) -> None:
         """Goes on with what was on its way when the sandbox was killed."""
-        for machine in list(self.machines.values()):
+        for machine in self.machines.values():
             self._move_on(machine)
 
-    def call(self, provider: str, action: str, account: str, body: Json) -> Json:
-        return getattr(self, "_" + ACTIONS[action])(provider, account, body)  # type: ignore[no-any-return]
-
-    def _kinds(self) -> dict[str, dict[str, Json]]:
-        return {"networks": self.networks, "addresses": self.addresses, "machines": self.machines}
-
-    def _identity(self, provider: str, account: str, body: Json) -> Json:
+    def call(self, provider: str, account: str, action: str, body: Json) -> Json:
+        place, known = [provider, account], ("Network", "Networks", "Address", "Addresses", "Machine", "Machines")
+        for verb in ("Create", "Delete", "Describe", "List"):
+            if action.startswith(verb) and action.removeprefix(verb) in known:
+                kind = next(kind for kind in PLURALS if action.removeprefix(verb).lower() in (kind, PLURALS[kind]))
+                return getattr(self, f"_{verb.lower()}")(kind, place, body)  # type: ignore[no-any-return]
+        if action == "SetRules":
+            network = self._own("network", place, body["id"])
+            network["rules"] = body["rules"]
+            return {"network": _shown(self._saved("network", network))}
+        if action != "Identity":
+            raise WorldError("invalid", f"no action {action}")
         return {"account": account}
 
-    def _create_network(self, provider: str, account: str, body: Json) -> Json:
-        fields = {"region": body["region"], "rules": body.get("rules", [])}
-        return {"network": self._created("networks", provider, account, body, fields)}
+    def _create(self, kind: str, place: list[str], body: Json) -> Json:
+        """The item of this token: a new one, or the one that an earlier call with equal arguments made."""
+        asked = {name: body.get(name) for name in FIELDS[kind]} | {"tags": body.get("tags") or {}}
+        item = self._by_token.get((kind, *place, body["token"]))
+        if item and item["asked"] != asked:
+            raise WorldError("conflict", f"token {body['token']} was used with other arguments")
+        if item is None:
+            item = asked | {"asked": asked, "token": body["token"], "place": place, "provider": place[0]}
+            item |= {"id": f"{kind}-{secrets.token_hex(8)}", "createdAt": timestamp(time.time()), "account": place[1]}
+            item |= {"ip": self._new_ip()} if kind == "address" else {}
+            item |= self._new_machine(place, asked) if kind == "machine" else {}
+            self._by_token[kind, *place, body["token"]] = item
+            self._move_on(self._saved(kind, item))
+        return {kind: _shown(item)}
 
-    def _set_rules(self, provider: str, account: str, body: Json) -> Json:
-        network = self._own("networks", provider, account, body["id"])
-        network["rules"] = body["rules"]
-        self._state.put("networks", network["id"], network)
-        return {"network": network}
+    def _new_ip(self) -> str:
+        """An address in 127.64.0.0/10, which is this computer and nothing else."""
+        used = {item["ip"] for item in self._items["address"].values()} | {m["address"] for m in self.machines.values()}
+        while True:
+            number = secrets.randbelow(2**22)
+            ip = f"127.{64 + (number >> 16)}.{number >> 8 & 255}.{1 + number % 254}"
+            if ip not in used:
+                return ip
 
-    def _delete_network(self, provider: str, account: str, body: Json) -> Json:
-        network = self._own("networks", provider, account, body["id"])
-        inside = [m["id"] for m in self.machines.values() if m["network"] == network["id"]]
-        if any(self.machines[name]["state"] != "terminated" for name in inside):
-            raise WorldError("conflict", f"network {network['id']} is used by {', '.join(inside)}")
-        return self._dropped("networks", network)
+    def _new_machine(self, place: list[str], asked: Json) -> Json:
+        self._own("network", place, asked["network"])
+        ip = self._own("address", place, asked["address"])["ip"] if asked["address"] else self._new_ip()
+        fields = {
+            "area": "machine",
+            "provider": place[0],
+            **{name: asked[name] for name in ("name", "region", "vmType")},
+        }
+        stuck = next((effect for effect in MACHINES if self._faults.take(effect, **fields)), "")
+        return {"state": "pending", "address": ip, "sshPort": free_port(ip), "failure": None, "stuck": stuck}
 
-    def _list_networks(self, provider: str, account: str, body: Json) -> Json:
-        return {"networks": self._listed("networks", provider, account, body)}
+    def _describe(self, kind: str, place: list[str], body: Json) -> Json:
+        found = self._by_token.get((kind, *place, body.get("token")))
+        return {kind: _shown(found or self._own(kind, place, body.get("id") or body["token"]))}
 
-    def _create_address(self, provider: str, account: str, body: Json) -> Json:
-        fields = {"region": body["region"]}
-        return {"address": self._created("addresses", provider, account, body, fields, lambda: {"ip": self._new_ip()})}
+    def _list(self, kind: str, place: list[str], body: Json) -> Json:
+        tags, region = (body.get("tags") or {}).items(), body.get("region")
+        mine = [item for item in self._items[kind].values() if item["place"] == place and item["tags"].items() >= tags]
+        return {PLURALS[kind]: [_shown(item) for item in mine if region in (None, item["region"])]}
 
-    def _delete_address(self, provider: str, account: str, body: Json) -> Json:
-        address = self._own("addresses", provider, account, body["id"])
-        held = [m["id"] for m in self.machines.values() if m["addressId"] == address["id"]]
-        if any(self.machines[name]["state"] != "terminated" for name in held):
-            raise WorldError("conflict", f"address {address['id']} is in use")
-        return self._dropped("addresses", address)
-
-    def _list_addresses(self, provider: str, account: str, body: Json) -> Json:
-        return {"addresses": self._listed("addresses", provider, account, body)}
-
-    def _create_machine(self, provider: str, account: str, body: Json) -> Json:
-        names = ("region", "zone", "vmType", "image", "network", "userData")
-        fields = {name: body.get(name) for name in names}
-        fields["addressId"] = body.get("address")
-        machine = self._created("machines", provider, account, body, fields, lambda: self._new_machine(provider, body))
-        self._move_on(machine)
-        return {"machine": _shown(machine)}
-
-    def _new_machine(self, provider: str, body: Json) -> Json:
-        if body.get("network") not in self.networks:
-            raise WorldError("invalid", f"no network {body.get('network')}")
-        if body.get("address") and body["address"] not in self.addresses:
-            raise WorldError("invalid", f"no address {body['address']}")
-        ip = self.addresses[body["address"]]["ip"] if body.get("address") else self._new_ip()
-        fields = {"area": "machine", "provider": provider, "name": body["name"], "vmType": body.get("vmType")}
-        stuck = [effect for effect in ("never-boots", "never-joins") if self._faults.take(effect, **fields)]
-        port = free_port(ip)
-        return {"state": "pending", "address": ip, "sshPort": port, "failure": None, "stuck": "".join(stuck[:1])}
-
-    def _describe_machine(self, provider: str, account: str, body: Json) -> Json:
-        if body.get("token"):
-            found = self._tokens.get(("machines", provider, account, body["token"]))
-            if found is None:
-                raise WorldError("not_found", f"no machine was made with token {body['token']}")
-            return {"machine": _shown(found)}
-        return {"machine": _shown(self._own("machines", provider, account, body["id"]))}
-
-    def _list_machines(self, provider: str, account: str, body: Json) -> Json:
-        found = self._listed("machines", provider, account, body)
-        return {"machines": [_shown(m) for m in found if body.get("region") in (None, m["region"])]}
-
-    def _delete_machine(self, provider: str, account: str, body: Json) -> Json:
-        machine = self._own("machines", provider, account, body["id"])
-        if machine["state"] in ("pending", "running"):
-            self._set_state(machine, "stopping")
-            self._move_on(machine)
-        return {"machine": _shown(machine)}
-
-    def _move_on(self, machine: Json) -> None:
-        """Lets a machine reach its next state after the time that this takes."""
-        steps = {"pending": ("running", BOOT_SECONDS), "stopping": ("terminated", STOP_SECONDS)}
-        before = machine["state"]
-        if before not in steps or (before == "pending" and machine["stuck"] == "never-boots"):
-            return
-        state, seconds = steps[before]
-
-        def arrive() -> None:
-            if machine["state"] == before:
-                self._set_state(machine, state)
-
-        asyncio.get_running_loop().call_later(seconds * self._delay, arrive)
+    def _delete(self, kind: str, place: list[str], body: Json) -> Json:
+        item = self._own(kind, place, body["id"])
+        if kind == "machine":
+            if item["state"] in ("pending", "running"):
+                self._set_state(item, "stopping")
+            return {kind: _shown(item)}
+        for machine in self.machines.values():
+            if machine["state"] != "terminated" and item["id"] in (machine["network"], machine["asked"]["address"]):
+                raise WorldError("conflict", f"{item['id']} is used by {machine['id']}")
+        del self._items[kind][item["id"]], self._by_token[kind, *place, item["token"]]
+        self._state.put(PLURALS[kind], item["id"], None)
+        return {}
 
     def _set_state(self, machine: Json, state: str) -> None:
         machine["state"] = state
-        self._state.put("machines", machine["id"], machine)
+        self._move_on(self._saved("machine", machine))
         self._on_machine(machine)
 
-    def _new_ip(self) -> str:
-        return new_address(
-            {item["ip"] for item in self.addresses.values()} | {m["address"] for m in self.machines.values()}
-        )
+    def _move_on(self, item: Json) -> None:
+        """Lets a machine reach its next state after the time that this takes."""
+        before = item.get("state")
+        state, seconds = STEPS.get(before or "", ("", 0.0))
 
-    def _created(
-        self, kind: str, provider: str, account: str, body: Json, fields: Json, more: Callable[[], Json] = dict
-    ) -> Json:
-        """The item of this token: a new one, or the one that an earlier call with equal arguments made."""
-        at = (kind, provider, account, body["token"])
-        asked = {**fields, "name": body["name"], "tags": body.get("tags") or {}}
-        found = self._tokens.get(at)
-        if found:
-            if found["asked"] != asked:
-                raise WorldError("conflict", f"token {body['token']} was used with other arguments")
-            return found
-        prefix = {"networks": "net", "addresses": "ip", "machines": "vm"}[kind]
-        item = {**asked, **more(), "id": f"{prefix}-{secrets.token_hex(8)}", "token": body["token"], "asked": asked}
-        item |= {"provider": provider, "account": account, "createdAt": timestamp(time.time())}
-        self._tokens[at] = self._kinds()[kind][item["id"]] = item
-        self._state.put(kind, item["id"], item)
+        def arrive() -> None:
+            if item["state"] == before:
+                self._set_state(item, state)
+
+        if state and not (before == "pending" and item["stuck"] == "never-boots"):
+            asyncio.get_running_loop().call_later(seconds * self._delay, arrive)
+
+    def _own(self, kind: str, place: list[str], item_id: str) -> Json:
+        item = self._items[kind].get(item_id)
+        if item is None or item["place"] != place:
+            raise WorldError("not_found", f"{place[0]} has no {kind} {item_id} in account {place[1]}")
         return item
 
-    def _own(self, kind: str, provider: str, account: str, item_id: str) -> Json:
-        item = self._kinds()[kind].get(item_id)
-        if item is None or (item["provider"], item["account"]) != (provider, account):
-            raise WorldError("not_found", f"{provider} has no {kind} {item_id} in account {account}")
+    def _saved(self, kind: str, item: Json) -> Json:
+        self._items[kind][item["id"]] = item
+        self._state.put(PLURALS[kind], item["id"], item)
         return item
 
-    def _listed(self, kind: str, provider: str, account: str, body: Json) -> list[Json]:
-        tags = (body.get("tags") or {}).items()
-        mine = [i for i in self._kinds()[kind].values() if (i["provider"], i["account"]) == (provider, account)]
-        return [item for item in mine if all(item["tags"].get(name) == value for name, value in tags)]
 
-    def _dropped(self, kind: str, item: Json) -> Json:
-        del self._kinds()[kind][item["id"]]
-        del self._tokens[(kind, item["provider"], item["account"], item["token"])]
-        self._state.put(kind, item["id"], None)
-        return {}
+def _shown(item: Json) -> Json:
+    return {name: value for name, value in item.items() if name not in HIDDEN}
 
 
-def _shown(machine: Json) -> Json:
-    """A machine as its owner sees it: without the user data and what only the sandbox needs."""
-    hidden = ("asked", "userData", "stuck", "addressId")
-    return {name: value for name, value in machine.items() if name not in hidden}
+class Buckets:
+    """With versions, newest first, and conditional writes. A bucket's name is its provider's."""
 
+    def __init__(self, state: State) -> None:
+        self._state, self._buckets = state, state.load("buckets")
 
-ACTIONS = {
-    "Identity": "identity",
-    "CreateNetwork": "create_network",
-    "SetRules": "set_rules",
-    "DeleteNetwork": "delete_network",
-    "ListNetworks": "list_networks",
-    "CreateAddress": "create_address",
-    "DeleteAddress": "delete_address",
-    "ListAddresses": "list_addresses",
-    "CreateMachine": "create_machine",
-    "DescribeMachine": "describe_machine",
-    "ListMachines": "list_machines",
-    "DeleteMachine": "delete_machine",
-}
+    def call(self, provider: str, account: str, action: str, body: Json) -> Json:
+        place = f"{provider}/{body.get('name') or body['bucket']}"
+        bucket = self._buckets.get(place)
+        if action == "CreateBucket" and bucket is None:
+            bucket = {"name": body["name"], "region": body["region"], "tags": body.get("tags") or {}}
+            bucket |= {"managed": bool(bucket["tags"]), "account": account, "versioning": False, "objects": {}}
+        if bucket is None or bucket["account"] != account:
+            raise WorldError("auth" if bucket else "not_found", f"no bucket {place} for account {account}")
+        if action == "DeleteBucket":
+            if bucket["objects"]:
+                raise WorldError("conflict", f"bucket {place} is not empty")
+            self._state.put("buckets", place, self._buckets.pop(place) and None)
+            return {}
+        answer = self._act(action, bucket, bucket["objects"].get(body.get("key"), []), body)
+        if not action.startswith(("Get", "Head", "List")):
+            self._buckets[place] = bucket
+            self._state.put("buckets", place, bucket)
+        return answer
+
+    def _act(self, action: str, bucket: Json, versions: list[Json], body: Json) -> Json:
+        match action:
+            case "PutObject":
+                current = versions[0]["etag"] if versions else None
+                if (body.get("ifNoneMatch") and current) or body.get("ifMatch") not in (None, "", current):
+                    raise WorldError("conflict", f"{body['key']} is not in the state that the write asks for")
+                etag = hashlib.sha256(base64.b64decode(body["data"], validate=True)).hexdigest()
+                new = {"version": secrets.token_hex(8), "etag": etag, "data": body["data"]}
+                bucket["objects"][body["key"]] = [new, *(versions if bucket["versioning"] else [])]
+                return {"etag": new["etag"], "version": new["version"]}
+            case "GetObject":
+                if found := [item for item in versions if body.get("version") in (None, item["version"])]:
+                    return found[0]
+                raise WorldError("not_found", f"no such object {body['key']}")
+            case "ListObjects" | "ListVersions":
+                below = [
+                    (key, found)
+                    for key, found in sorted(bucket["objects"].items())
+                    if key.startswith(body.get("prefix") or "")
+                ]
+                pairs: list[tuple[str, Any]] = [(key, item) for key, found in below for item in found]
+                if action == "ListObjects":
+                    pairs = [(key, found[0]) for key, found in below]
+                lines = [{"key": key, "etag": item["etag"], "version": item["version"]} for key, item in pairs]
+                return {action.removeprefix("List").lower(): lines}
+            case "DeleteVersion":
+                bucket["objects"][body["key"]] = [item for item in versions if item["version"] != body["version"]]
+                bucket["objects"] = {key: found for key, found in sorted(bucket["objects"].items()) if found}
+                return {}
+            case "SetVersioning":
+                bucket["versioning"] = bool(body["enabled"])
+        return {"bucket": {name: value for name, value in bucket.items() if name not in ("account", "objects")}}

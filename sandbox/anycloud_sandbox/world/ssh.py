@@ -1,32 +1,29 @@
 """SSH into a management machine: its own host key, its one authorized user, and a short table of exact commands."""
 
-from __future__ import annotations
-
-import shlex
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncssh
 import orjson
 import yaml
 
-from anycloud_sandbox.kube.client import KubeClient
-from anycloud_sandbox.kube.resources import RESOURCES, KubeError
+from anycloud_sandbox.kube.cluster import SERVER_CA
+from anycloud_sandbox.kube.objects import KubeError
 from anycloud_sandbox.state import Json
 
 if TYPE_CHECKING:
-    from anycloud_sandbox.kube.cluster import Cluster
     from anycloud_sandbox.world.machines import Machines
 
 Result = tuple[int, str, str]  # exit status, stdout, stderr
-WRITE_CONFIG = (
-    "sudo sh -c 'umask 077; mkdir -p /etc/rancher/k3s; cat > /etc/rancher/k3s/config.yaml.new"
-    " && mv /etc/rancher/k3s/config.yaml.new /etc/rancher/k3s/config.yaml'"
-)
-GET_RAW = "sudo k3s kubectl get --raw "
-SERVER_CA = "/var/lib/rancher/k3s/server/tls/server-ca.crt"
+CONFIG = "/etc/rancher/k3s/config.yaml"
+WRITE_CONFIG = f"sudo sh -c 'umask 077; mkdir -p /etc/rancher/k3s; cat > {CONFIG}.new && mv {CONFIG}.new {CONFIG}'"
+READ_CA = f"sudo cat {SERVER_CA.removeprefix('rootfs')}"
+INSTALL, APPLY, GET_RAW = "sudo sh -s", "sudo k3s kubectl apply -f -", "sudo k3s kubectl get --raw "
+RELEASES: Json = yaml.safe_load(Path(__file__).with_name("k3s.yaml").read_text())
 
 
-async def serve(machines: Machines, machine: Json, config: Json) -> asyncssh.SSHAcceptor:
+async def serve(machines: "Machines", machine: Json, config: Json) -> asyncssh.SSHAcceptor:
     user = config["users"][0]
     keys = asyncssh.import_authorized_keys("\n".join(user["ssh_authorized_keys"]))
 
@@ -35,100 +32,73 @@ async def serve(machines: Machines, machine: Json, config: Json) -> asyncssh.SSH
             self._connection = conn
 
         def begin_auth(self, username: str) -> bool:
-            if username == user.get("name", "anycloud"):
+            if username == user["name"]:
                 self._connection.set_authorized_keys(keys)
             return True
 
-    shell = Shell(machines, machine)
-    return await asyncssh.create_server(
-        Server,
-        machine["address"],
-        machine["sshPort"],
-        server_host_keys=[asyncssh.import_private_key(config["ssh_keys"]["ed25519_private"])],
-        process_factory=shell.handle,
-        encoding="utf-8",
-    )
+    host_key = asyncssh.import_private_key(config["ssh_keys"]["ed25519_private"])
+    options = {"server_host_keys": [host_key], "process_factory": Shell(machines, machine).handle}
+    return await asyncssh.create_server(Server, machine["address"], machine["sshPort"], **options)
 
 
 class Shell:
-    def __init__(self, machines: Machines, machine: Json) -> None:
+    def __init__(self, machines: "Machines", machine: Json) -> None:
         self._machines, self._machine = machines, machine
-        self._folder = machines.directory(machine["id"]) / "rootfs"
+        self._directory = machines.directory(machine["id"])
+        self._config = self._directory / "rootfs" / CONFIG.lstrip("/")
 
     async def handle(self, process: asyncssh.SSHServerProcess[str]) -> None:
-        status, out, err = await self._run(process.command or "", process)
+        command = process.command or ""
+        text = await process.stdin.read() if command in (WRITE_CONFIG, INSTALL, APPLY) else ""
+        status, out, err = await self._run(command, text)
         process.stdout.write(out)
         process.stderr.write(err)
         process.exit(status)
 
-    async def _run(self, command: str, process: asyncssh.SSHServerProcess[str]) -> Result:
-        cluster = self._machines.clusters.get(self._machine["id"])
-        if command == "uname -m":
-            return 0, "x86_64\n", ""
+    async def _run(self, command: str, text: str) -> Result:
+        if command == APPLY or command.startswith(GET_RAW):
+            return await self._kubectl(text, command.removeprefix(GET_RAW).strip("'"))
+        state, ca = self._machines.k3s_state(self._machine["id"]), self._directory / SERVER_CA
+        match command:
+            case "uname -m":
+                return 0, "x86_64\n", ""
+            case "sudo systemctl is-active k3s":
+                return (0 if state == "active" else 3), state + "\n", ""
+            case "sudo sh -s":
+                return self._install(text)
+        if command == READ_CA and ca.is_file():
+            return 0, ca.read_text(), ""
         if command == WRITE_CONFIG:
-            return self._write_config(await process.stdin.read())
-        if command == "sudo sh -s":
-            return self._install(await process.stdin.read())
-        if command == "sudo systemctl is-active k3s":
-            state = self._machines.k3s_state(self._machine["id"])
-            return (0 if state == "active" else 3), state + "\n", ""
-        if command == "sudo k3s kubectl apply -f -":
-            return await _kubectl(cluster, _apply, await process.stdin.read())
-        if command.startswith(GET_RAW):
-            return await _kubectl(cluster, _get_raw, command.removeprefix(GET_RAW))
-        if command == f"sudo cat {SERVER_CA}":
-            path = self._folder / SERVER_CA.lstrip("/")
-            found = path.is_file()
-            return (0, path.read_text(), "") if found else (1, "", f"cat: {SERVER_CA}: No such file or directory\n")
+            self._config.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._config.touch(mode=0o600)
+            self._config.write_text(text)
+            return 0, "", ""
         return 127, "", "command not found in the sandbox\n"
 
-    def _write_config(self, text: str) -> Result:
-        path = self._folder / "etc/rancher/k3s/config.yaml"
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(text)
-        return 0, "", ""
-
     def _install(self, script: str) -> Result:
-        from anycloud_sandbox.world.machines import K3S_RELEASES, install_header
-
-        version, digest = install_header(script)
-        if version not in K3S_RELEASES:
-            return 22, "", f"curl: (22) The requested URL returned error: 404 (K3s {version!r})\n"
-        if digest != K3S_RELEASES[version]:
+        """Does not run the script: reads from it which K3s it would download and check."""
+        wanted = dict(re.findall(r"^# k3s-(version|sha256): (\S+)$", script, re.M))
+        if wanted.get("version") not in RELEASES:
+            return 22, "", f"curl: (22) The requested URL returned error: 404 ({wanted.get('version')})\n"
+        if wanted.get("sha256") != RELEASES[wanted["version"]]:
             return 1, "", "k3s: FAILED\nsha256sum: WARNING: 1 computed checksum did NOT match\n"
-        path = self._folder / "etc/rancher/k3s/config.yaml"
-        if not path.is_file():
-            return 1, "", "k3s has no configuration\n"
-        config = yaml.safe_load(path.read_text())
-        self._machines.install_k3s(self._machine, version, config if isinstance(config, dict) else {})
+        config = yaml.safe_load(self._config.read_text()) if self._config.is_file() else {}
+        self._machines.install_k3s(self._machine, wanted["version"], config)
         return 0, "", ""
 
-
-async def _kubectl(cluster: Cluster | None, work: object, argument: str) -> Result:
-    """As the machine's admin, through the API that everybody uses."""
-    assert callable(work)
-    if cluster is None:
-        return 1, "", "The connection to the server 127.0.0.1:6443 was refused\n"
-    client = KubeClient(cluster.endpoint, cluster.client_tls(), {"Authorization": f"Bearer {cluster.admin_token}"})
-    try:
-        return 0, await work(client, argument), ""
-    except (KubeError, yaml.YAMLError, KeyError, StopIteration) as error:
-        return 1, "", f"Error from server: {error}\n"
-    finally:
-        await client.close()
-
-
-async def _apply(client: KubeClient, text: str) -> str:
-    lines = []
-    for body in filter(None, yaml.safe_load_all(text)):
-        plural = next(name for name, resource in RESOURCES.items() if resource.kind == body["kind"])
-        namespace = body["metadata"].get("namespace", "default") if RESOURCES[plural].namespaced else ""
-        await client.apply(plural, namespace, body, "kubectl")
-        lines.append(f"{body['kind'].lower()}/{body['metadata']['name']} serverside-applied\n")
-    return "".join(lines)
-
-
-async def _get_raw(client: KubeClient, path: str) -> str:
-    found = await client.call("GET", shlex.split(path)[0])
-    return orjson.dumps(found).decode()
+    async def _kubectl(self, manifests: str, path: str) -> Result:
+        """As the machine's admin, through the API that everybody uses."""
+        cluster = self._machines.clusters.get(self._machine["id"])
+        if cluster is None:
+            return 1, "", "The connection to the server 127.0.0.1:6443 was refused\n"
+        client = cluster.admin_client()
+        try:
+            if not manifests:
+                return 0, orjson.dumps(await client.call("GET", path)).decode(), ""
+            done = [await client.apply(body, "kubectl") for body in filter(None, yaml.safe_load_all(manifests))]
+            names = [f"{obj['kind'].lower()}/{obj['metadata']['name']} serverside-applied\n" for obj in done]
+            return 0, "".join(names), ""
+        except (KubeError, yaml.YAMLError, KeyError) as error:
+            return 1, "", f"Error from server: {error}\n"
+        finally:
+            await client.close()

@@ -10,7 +10,7 @@ import pytest
 from kubernetes.aio import client
 
 from tests.support.sandbox import Sandbox
-from tests.unit.sandbox.pods import SLEEP, deployment, pod, ready, waiting
+from tests.unit.sandbox.pods import SLEEP, condition, deployment, pod, ready, waiting
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +127,7 @@ async def test_readiness_follows_an_http_probe(core: client.CoreV1Api, sandbox: 
         get = {"httpGet": {"path": path, "port": port, "host": "127.0.0.1"}, "periodSeconds": 1}
         await core.create_namespaced_pod(namespace, pod(name, readinessProbe=get))
     await ready(sandbox, core, namespace, "good")
-    assert not (await core.read_namespaced_pod("bad", namespace)).status.container_statuses[0].ready
+    assert condition(await core.read_namespaced_pod("bad", namespace), "Ready") != "True"
 
 
 async def test_a_crashing_container_backs_off_and_keeps_the_log_of_its_last_run(
@@ -223,11 +223,11 @@ async def test_a_pod_that_fits_nowhere_says_why(core: client.CoreV1Api, sandbox:
     body = pod("one", resources={"limits": {"nvidia.com/gpu": "99"}})
     await core.create_namespaced_pod(namespace, body)
 
-    async def condition() -> Any:
+    async def unschedulable() -> Any:
         conditions = (await core.read_namespaced_pod("one", namespace)).status.conditions or []
         return next((item for item in conditions if item.reason == "Unschedulable"), None)
 
-    assert "nodes are available" in (await sandbox.until(condition)).message
+    assert "nodes are available" in (await sandbox.until(unschedulable)).message
 
 
 async def test_recreate_has_no_overlap_and_ends_in_a_new_revision(
