@@ -67,5 +67,11 @@ def _speech(line: str) -> tuple[bool, str]:
         bad = record.get("level") in _BAD
     except (ValueError, KeyError, TypeError):
         return False, line.strip()
-    raised = trace.strip().splitlines()[-1:] or [event]
-    return bad, _EXCEPTION.sub("", raised[0].strip())
+    return bad, _raised(trace) or event
+
+
+def _raised(trace: str) -> str:
+    """The first line of an exception's text: it stands behind the last frame, which is indented."""
+    _, frame, rest = trace.rpartition('\n  File "')
+    behind = [line for line in rest.splitlines()[1:] if not line.startswith(" ")] if frame else trace.splitlines()[-1:]
+    return _EXCEPTION.sub("", behind[0].strip()) if behind else ""

@@ -45,6 +45,16 @@ def _write(log: LogFile, text: str) -> None:
             'a.b.StoreOpenError: The database is newer."}\n{"level":"info","event":"stopped"}\n',
             "The database is newer.",
         ),
+        (
+            json.dumps(
+                {
+                    "level": "critical",
+                    "event": "can't start",
+                    "traceback": 'Traceback:\n  File "a"\n    x\n    ^\nq.E: no table\n[SQL: x]\n(see: y)',
+                }
+            ),
+            "no table",
+        ),
         ('{"level":"error","event":"Port 1 is taken: choose another."}\n', "Port 1 is taken: choose another."),
         ("", None),
     ],
