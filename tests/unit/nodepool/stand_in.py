@@ -10,6 +10,7 @@ import grpc
 from anycloud_common.server import ServerKit
 from anycloudapi.cluster.internal.v1 import cluster_pb2, cluster_pb2_grpc
 from anycloudapi.common.internal.v1 import feed_pb2, feed_pb2_grpc, holds_pb2, holds_pb2_grpc
+from anycloudapi.common.v1 import types_pb2
 
 from tests.support.sandbox import Management, Sandbox
 
@@ -27,10 +28,11 @@ class Feed(feed_pb2_grpc.FeedServiceServicer):
             self._news.notify_all()
 
     async def Watch(self, request: Any, context: Any) -> AsyncIterator[feed_pb2.WatchResponse]:
-        seq = request.since_seq
+        seq: int = request.since_seq
         while True:
             async with self._news:
-                await self._news.wait_for(lambda: len(self.changes) > seq)
+                while len(self.changes) <= seq:
+                    await self._news.wait()
             fresh = enumerate(self.changes[seq:], seq + 1)
             yield feed_pb2.WatchResponse(changes=[feed_pb2.Change(seq=n, kind=k, id=i) for n, (k, i) in fresh])
             seq = len(self.changes)
@@ -71,6 +73,9 @@ class LedgerStandIn(cluster_pb2_grpc.LedgerServicer):
         else:
             await self._change(row, state=State.STATE_RELEASED)
         return row
+
+    async def GetResource(self, request: Any, context: Any) -> cluster_pb2.Resource:
+        return self.rows[request.token]
 
     async def ListResources(self, request: Any, context: Any) -> cluster_pb2.ListResourcesResponse:
         mine = [row for row in self.rows.values() if row.owner.id == request.owner.id]
@@ -128,7 +133,7 @@ class FactsStandIn(cluster_pb2_grpc.ClusterFactsServicer):
     async def GetCredential(self, request: Any, context: Any) -> cluster_pb2.CredentialFact:
         if request.name != "aws":
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such credential")
-        return cluster_pb2.CredentialFact(id="cred-1", name="aws", provider="CLOUD_PROVIDER_AWS", account="1")
+        return cluster_pb2.CredentialFact(id="cred-1", name="aws", provider=types_pb2.CLOUD_PROVIDER_AWS, account="1")
 
 
 class HoldsStandIn(holds_pb2_grpc.HoldServiceServicer):
@@ -142,6 +147,10 @@ class HoldsStandIn(holds_pb2_grpc.HoldServiceServicer):
     async def ReleaseHolds(self, request: Any, context: Any) -> holds_pb2.ReleaseHoldsResponse:
         self.held -= set(request.admission_ids)
         return holds_pb2.ReleaseHoldsResponse()
+
+    async def ReplaceHolds(self, request: Any, context: Any) -> holds_pb2.ReplaceHoldsResponse:
+        self.held = {admission.id for admission in request.admissions}
+        return holds_pb2.ReplaceHoldsResponse()
 
 
 class StandIn:

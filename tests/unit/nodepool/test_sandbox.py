@@ -48,7 +48,12 @@ class Rig:
 
     async def create(self, name: str, count: int = 1) -> node_pools_pb2.NodePool:
         spec = node_pools_pb2.NodePoolSpec(
-            name=name, credential_name="aws", region="us-east-1", vm_types=["m5.large"], min_vm_count=count, max_vm_count=count
+            name=name,
+            credential_name="aws",
+            region="us-east-1",
+            vm_types=["m5.large"],
+            min_vm_count=count,
+            max_vm_count=count,
         )
         request = node_pools_pb2.CreateNodePoolRequest(node_pool=spec)
         made: node_pools_pb2.NodePool = await self.pools.CreateNodePool(request, metadata=USER)

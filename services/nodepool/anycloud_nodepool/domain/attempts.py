@@ -69,23 +69,26 @@ def _with_resource(attempt: Attempt, resource: ResourceFact | None, now: Now) ->
 
 def _with_node(attempt: Attempt, node: NodeFact | None, fit: bool, now: Now) -> Attempt:
     if not attempt.working:
-        return replace(attempt, node_ready=False, node_uid=node.uid if node else attempt.node_uid)
+        return attempt
     if node is None:
         if attempt.stage is not Stage.JOINED:
             return attempt
         return _not_ready(attempt, now)
-    joined = replace(attempt, stage=Stage.JOINED, node_uid=node.uid)
+    joined = attempt
+    if attempt.stage is not Stage.JOINED or attempt.node_uid != node.uid:
+        joined = replace(attempt, stage=Stage.JOINED, node_uid=node.uid)
     if not node.ready:
         return _not_ready(joined, now)
-    if not fit:
-        return replace(joined, node_ready=False, not_ready_seen=None)
-    ready_at = joined.ready_at if joined.ready_at is not None else now.ms
-    return replace(joined, node_ready=True, ready_at=ready_at, not_ready_seen=None)
+    if joined.node_ready == fit and joined.not_ready_seen is None:
+        return joined
+    ready_at = now.ms if fit and joined.ready_at is None else joined.ready_at
+    return replace(joined, node_ready=fit, ready_at=ready_at, not_ready_seen=None)
 
 
 def _not_ready(attempt: Attempt, now: Now) -> Attempt:
-    since = attempt.not_ready_seen if attempt.not_ready_seen is not None else now.seen_ms
-    return replace(attempt, node_ready=False, not_ready_seen=since)
+    if attempt.not_ready_seen is not None:
+        return attempt
+    return replace(attempt, node_ready=False, not_ready_seen=now.seen_ms)
 
 
 def _judged(attempt: Attempt, now: Now) -> Attempt:

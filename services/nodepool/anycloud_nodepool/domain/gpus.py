@@ -27,10 +27,9 @@ def judge(pool: Pool, attempt: Attempt, node: NodeFact | None, seen_ms: int) -> 
     """Allocatable devices are all that a Node has, in use or not. `seen_ms`: now, on the clock of sight."""
     if node is None or not node.ready or not pool.nvidia:
         return Devices(attempt, fit=True)
-    if node.gpus == pool.gpus:
-        return Devices(replace(attempt, no_devices_seen=None), fit=True)
     if node.gpus:
-        return Devices(replace(attempt, no_devices_seen=None), fit=False, mismatch=True)
+        shown = attempt if attempt.no_devices_seen is None else replace(attempt, no_devices_seen=None)
+        return Devices(shown, fit=node.gpus == pool.gpus, mismatch=node.gpus != pool.gpus)
     since = attempt.no_devices_seen
     if since is None:
         since = seen_ms if attempt.ready_at is not None or attempt.bought_seen is None else attempt.bought_seen

@@ -65,8 +65,6 @@ class Pool:
     namespace_uid: str | None = None
     namespace_error: str | None = None
     policy_uid: str | None = None
-    hosts_service: bool = False
-    entry_attempt: str | None = None
     deletion_requested_at: int | None = None
     deleted_at: int | None = None
 
@@ -77,10 +75,6 @@ class Pool:
     @property
     def nvidia(self) -> bool:
         return self.gpus > 0
-
-    @property
-    def network_name(self) -> str:
-        return self.id
 
 
 class Stage(StrEnum):

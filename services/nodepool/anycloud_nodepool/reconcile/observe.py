@@ -8,7 +8,7 @@ from anycloud_common.reconcile import Done, Outcome, Requeue
 
 from anycloud_nodepool.domain import attempts as rules
 from anycloud_nodepool.domain import gpus, naming, nodes
-from anycloud_nodepool.domain.model import Attempt, Loss, NodeFact, ResourceState, Stage
+from anycloud_nodepool.domain.model import Attempt, Loss, ResourceState, Stage
 from anycloud_nodepool.domain.ports import ClusterUnavailable
 from anycloud_nodepool.domain.sight import STORE_EVERY_MS
 from anycloud_nodepool.reconcile.scope import Scope
@@ -33,6 +33,8 @@ async def take_in(scope: Scope) -> Outcome:
         _park(scope)
         if problem := nodes.stray_problem(scope.matched.strays):
             scope.diagnose(problem)
+        if wrong := list(scope.findings.mismatched.values()):
+            scope.diagnose(gpus.mismatch_problem(scope.pool, wrong))
     await _store(scope)
     return outcome if not isinstance(outcome, Done) else _next_look(scope)
 
@@ -49,8 +51,10 @@ def _advance_all(scope: Scope) -> None:
         attempt = devices.attempt if devices else before
         fit = devices is None or devices.fit
         attempt = rules.advance(attempt, resources.get(before.id), node, fit, scope.now, sighted=scope.sighted)
-        if devices and devices.mismatch:
-            scope.findings.mismatched.add(before.id)
+        if devices and node is not None and devices.mismatch:
+            scope.findings.mismatched[before.id] = node
+        if devices and node is not None and devices.missing:
+            scope.findings.without_devices.append(node)
         if attempt.loss is Loss.REFUSED and before.loss is None:
             refused.append(attempt)
         if attempt.bought_at is not None and before.bought_at is None:
@@ -100,8 +104,3 @@ def _next_look(scope: Scope) -> Outcome:
     if not deadlines:
         return Done()
     return Requeue(min(min(deadlines) - scope.now.seen_ms, STORE_EVERY_MS) / 1000)
-
-
-def node_of(scope: Scope, attempt: Attempt) -> NodeFact | None:
-    """The attempt's Node, as far as the cluster can be read."""
-    return scope.matched.of.get(attempt.id)

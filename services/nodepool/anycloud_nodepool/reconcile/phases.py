@@ -7,7 +7,18 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from anycloud_common.reconcile import Blocked, Done, Outcome, Requeue
 
-from anycloud_nodepool.reconcile import buying, connection, ending, namespace, network, observe, removal, tokens
+from anycloud_nodepool.reconcile import (
+    addons,
+    buying,
+    connection,
+    ending,
+    labels,
+    namespace,
+    network,
+    observe,
+    removal,
+    tokens,
+)
 from anycloud_nodepool.reconcile.scope import RETRY_S, LeaseLost, Scope, Tools, load
 
 Phase = Callable[[Scope], Awaitable[Outcome]]
@@ -17,7 +28,9 @@ LIVING: Sequence[Phase] = (
     tokens.remove,
     ending.release,
     ending.clean_up,
+    labels.repair,
     connection.check,
+    addons.install,
     network.ensure,
     buying.buy,
     tokens.renew,

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, select, update
 
 from anycloud_nodepool.domain import status
 from anycloud_nodepool.domain.attempts import Now
-from anycloud_nodepool.domain.model import Attempt, Pool, Stage
+from anycloud_nodepool.domain.model import Attempt, NodeFact, Pool, Stage
 from anycloud_nodepool.domain.nodes import Matched
 from anycloud_nodepool.domain.ports import Clusters, ClusterUnavailable, Kubernetes, Ledger, LedgerRefused, View
 from anycloud_nodepool.domain.sight import Sight
@@ -89,7 +89,8 @@ class Findings:
 
     diagnoses: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    mismatched: set[str] = field(default_factory=set)
+    mismatched: dict[str, NodeFact] = field(default_factory=dict)  # by attempt
+    without_devices: list[NodeFact] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

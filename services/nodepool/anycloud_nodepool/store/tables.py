@@ -53,8 +53,6 @@ POOL = Table(
     Column("namespace_uid", Text),
     Column("namespace_error", Text),
     Column("policy_uid", Text),
-    Column("hosts_service", Boolean, nullable=False),
-    Column("entry_attempt", Text),
     Column("deletion_requested_at", BigInteger),
     Column("deleted_at", BigInteger),
     *leases.columns(),

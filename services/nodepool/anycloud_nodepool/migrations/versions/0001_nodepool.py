@@ -101,8 +101,6 @@ def upgrade() -> None:
         sa.Column("namespace_uid", sa.Text),
         sa.Column("namespace_error", sa.Text),
         sa.Column("policy_uid", sa.Text),
-        sa.Column("hosts_service", sa.Boolean, nullable=False),
-        sa.Column("entry_attempt", sa.Text),
         sa.Column("deletion_requested_at", sa.BigInteger),
         sa.Column("deleted_at", sa.BigInteger),
         sa.Column("lock_owner", sa.Text),
