@@ -15,6 +15,7 @@ class Relay:
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, 0
+        self.closed = False  # while true, connections are refused
         self._target = port
         self._connections: set[asyncio.StreamWriter] = set()
         self._lose = False
@@ -46,6 +47,8 @@ class Relay:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            if self.closed:
+                raise ConnectionRefusedError
             upstream, downstream = await asyncio.open_connection(self.host, self._target)
         except OSError:
             writer.transport.abort()

@@ -34,8 +34,13 @@ def test_a_field_owned_whole_stays_so_beside_fields_below_it() -> None:
     assert patch[1]["value"][0]["fieldsV1"] == {"f:x": {".": {}, "f:y": {}}}
 
 
-def test_nothing_is_handed_over_without_both_entries() -> None:
+def test_what_was_created_and_never_applied_counts_as_applied() -> None:
+    patch = handed_over(entry("anycloud", "Update", {"f:a": {}}))
+    assert patch is not None
+    assert patch[1]["value"] == [entry("anycloud", "Apply", {"f:a": {}})]
+
+
+def test_nothing_is_handed_over_without_a_created_entry() -> None:
     assert handed_over() is None
     assert handed_over(entry("anycloud", "Apply", {"f:a": {}})) is None
-    assert handed_over(entry("anycloud", "Update", {"f:a": {}})) is None
     assert handed_over(entry("kubectl", "Update", {"f:a": {}}), entry("anycloud", "Apply", {"f:a": {}})) is None

@@ -64,6 +64,9 @@ class Kube:
     async def get(self, kind: str, name: str, ns: str | None = None) -> Object | None:
         """The object, or None when there is none of that name."""
         where = KINDS[kind]
+        if where.get_by_list:
+            found, _ = await self.list(kind, ns, fields=f"metadata.name={name}")
+            return found[0] if found else None
         try:
             return await self._transport.call(Request("get", where.resource, "GET", where.path(ns, name)))
         except KubeError as error:
@@ -130,18 +133,9 @@ class Kube:
         """
         if not body["metadata"].get("uid"):
             raise ValueError("apply needs metadata.uid, or it could take over a stranger's object")
-        applied = await self._apply(kind, body)
-        for _ in range(_HANDOVERS):
-            handover = adopt_created_fields(applied, FIELD_MANAGER)
-            if handover is None:
-                break
-            try:
-                await self._patch(kind, body, "application/json-patch+json", handover)
-            except KubeError as error:
-                if error.reason != "conflict":
-                    raise  # a conflict means that a controller wrote in between: try with what it left
-            applied = await self._apply(kind, body)
-        return applied
+        await self._own_created_fields(kind, body)
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}  # the UID says that it is ours: edits are undone
+        return await self._patch(kind, body, "application/apply-patch+yaml", _typed(KINDS[kind], body), query)
 
     async def patch(self, kind: str, name: str, ns: str | None, uid: str, change: Object) -> Object:
         """JSON merge patch (null removes a field), for objects that others made, such as Nodes.
@@ -268,9 +262,22 @@ class Kube:
                 return items, metadata.get("resourceVersion", "")
             query = {**query, "continue": metadata["continue"]}
 
-    async def _apply(self, kind: str, body: Object) -> Object:
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}  # the UID says that it is ours: edits are undone
-        return await self._patch(kind, body, "application/apply-patch+yaml", _typed(KINDS[kind], body), query)
+    async def _own_created_fields(self, kind: str, body: Object) -> None:
+        """Hands the fields that we created over to our applies; nothing to do from the second apply on."""
+        name, namespace = body["metadata"]["name"], _namespace(body)
+        for attempt in range(_HANDOVERS):
+            stored = await self.get(kind, name, namespace)
+            if stored is None or stored["metadata"]["uid"] != body["metadata"]["uid"]:
+                return  # the apply will be refused
+            handover = adopt_created_fields(stored, FIELD_MANAGER)
+            if handover is None:
+                return
+            try:
+                await self._patch(kind, body, "application/json-patch+json", handover)
+            except KubeError as error:
+                if error.reason != "conflict" or attempt == _HANDOVERS - 1:
+                    raise
+            # a controller wrote in between, or the handover is done: what is stored tells
 
     async def _patch(
         self, kind: str, target: Object, content_type: str, change: Any, query: Mapping[str, str] | None = None

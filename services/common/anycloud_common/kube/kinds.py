@@ -10,13 +10,17 @@ Object = dict[str, Any]
 
 
 class Kind(NamedTuple):
-    """One kind: API group (empty for core), version, plural as in the URL, and whether it lives in a Namespace."""
+    """One kind: API group (empty for core), version, plural as in the URL, and whether it lives in a Namespace.
+
+    `get_by_list`: the API's role grants `list` on it and not `get`.
+    """
 
     name: str
     group: str
     version: str
     plural: str
     namespaced: bool = True
+    get_by_list: bool = False
 
     @property
     def api_version(self) -> str:
@@ -53,7 +57,7 @@ _ALL = (
     Kind("Lease", "coordination.k8s.io", "v1", "leases"),
     Kind("HelmChart", "helm.cattle.io", "v1", "helmcharts"),
     Kind("HelmChartConfig", "helm.cattle.io", "v1", "helmchartconfigs"),
-    Kind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"),
+    Kind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies", get_by_list=True),
     Kind("RuntimeClass", "node.k8s.io", "v1", "runtimeclasses", namespaced=False),
     Kind("SelfSubjectAccessReview", "authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False),
     Kind("TokenReview", "authentication.k8s.io", "v1", "tokenreviews", namespaced=False),
