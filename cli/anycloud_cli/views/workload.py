@@ -72,11 +72,13 @@ def retry(answer: dict[str, Any], now_ms: int) -> str | None:
 
 
 def reason(answer: dict[str, Any]) -> str | None:
-    """Why the newest event happened, as its metadata tells."""
-    newest = max(answer["events"], key=lambda event: (event["createdAt"], event["id"]), default=None)
-    metadata = (newest or {}).get("metadata") or {}
+    """Why the newest event happened, as its metadata tells, unless that says the state once more."""
+    if not answer["events"]:
+        return None
+    newest = max(answer["events"], key=lambda event: (event["createdAt"], event["id"]))
+    metadata = newest["metadata"] or {}
     told = metadata.get("message") or metadata.get("reason")
-    return told if isinstance(told, str) else None
+    return told if isinstance(told, str) and told != newest["state"] else None
 
 
 def _events(events: Iterable[dict[str, Any]]) -> list[str]:

@@ -6,13 +6,23 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from anycloud_supervisor.identity import Identity
 
-# The shell waits for a word before it becomes the program. A supervisor that is killed before it has recorded the pid
-# closes the pipe, and the shell ends with nothing done; afterwards pid and start time stay those of the shell.
-_GATE = 'read -r word && exec "$@" </dev/null'
+# The gate waits for a word before it becomes the program. A supervisor that is killed before it has recorded the pid
+# closes the pipe, and the gate ends with nothing done; afterwards pid and start time stay those of the gate.
+_GATE = ("/bin/sh", "-c", 'read -r word && exec "$@" </dev/null', "sh")
+
+# The same for a process that is to be killed with its supervisor, as all of a container is with its first process.
+_BOUND = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]) and os.read(0, 1):
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
 
 
 class Child:
@@ -27,12 +37,17 @@ class Child:
 
     @staticmethod
     def start(
-        argv: Sequence[str], env: Mapping[str, str], output: int | None, on_record: Callable[[Identity], None]
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        output: int | None,
+        on_record: Callable[[Identity], None],
+        bound: bool = False,
     ) -> Child:
         """Starts a program; `on_record` writes its identity down before it runs. Raises OSError, also from
-        `on_record`, and then nothing has run. `output` is a descriptor for stdout and stderr, None to inherit ours."""
+        `on_record`, and then nothing has run. `output` is a descriptor for stdout and stderr, None to inherit ours.
+        A `bound` program is killed when the supervisor ends in any way."""
         process = subprocess.Popen(  # noqa: S603  (argv is the plan's, no shell reads it)
-            ["/bin/sh", "-c", _GATE, "sh", *argv],
+            [*(_bound_gate() if bound else _GATE), *argv],
             env=dict(env),
             stdin=subprocess.PIPE,
             bufsize=0,
@@ -73,6 +88,10 @@ class Child:
         os.close(self._descriptor)
         if not self._ended.done():
             self._ended.set_result(self._process.wait())
+
+
+def _bound_gate() -> tuple[str, ...]:
+    return (sys.executable, "-IS", "-c", _BOUND, str(os.getpid()))
 
 
 def describe_exit(code: int) -> str:

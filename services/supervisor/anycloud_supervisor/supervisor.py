@@ -19,7 +19,8 @@ Tell = Callable[[str, str, str], None]
 
 
 class Supervisor:
-    """The processes of one installation. `logs` None lets them write where the supervisor writes."""
+    """The processes of one installation. Without `logs` they write where the supervisor writes, and are killed with
+    it when it is killed."""
 
     def __init__(
         self, steps: Sequence[Step], record: Record, clock: Clock, logs: Path | None = None, tell: Tell | None = None

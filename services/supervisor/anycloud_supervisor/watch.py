@@ -26,7 +26,8 @@ _DRAIN_SECONDS = 10.0
 
 
 class Watched:
-    """One process of the plan over all its runs. `log_file` None lets it write where the supervisor writes."""
+    """One process of the plan over all its runs. Without `log_file` it writes where the supervisor writes, and is
+    killed with it: so it is in a container."""
 
     def __init__(self, spec: ProcessSpec, record: Record, clock: Clock, log_file: LogFile | None) -> None:
         self.spec = spec
@@ -147,7 +148,7 @@ class Watched:
     def _launch(self) -> Child:
         output = None if self._log is None else self._log.open()
         try:
-            self._child = Child.start(self.spec.argv, self.spec.env, output, self._begun)
+            self._child = Child.start(self.spec.argv, self.spec.env, output, self._begun, bound=output is None)
         finally:
             if output is not None:
                 os.close(output)

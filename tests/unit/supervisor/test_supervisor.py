@@ -245,6 +245,39 @@ async def test_what_cannot_be_recorded_is_not_started(world: World, monkeypatch:
     assert world.lines("started") == []
 
 
+def test_in_a_container_the_processes_end_with_a_killed_supervisor(tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        f"""
+        import asyncio
+        from pathlib import Path
+        from anycloud_common.clock import SystemClock
+        from anycloud_supervisor.plan import ProcessSpec, Step
+        from anycloud_supervisor.record import Record
+        from anycloud_supervisor.supervisor import Supervisor
+
+        async def ready(): return True
+
+        async def main():
+            record = Record(Path({str(tmp_path / "state.json")!r}), {{}}, SystemClock())
+            steps = [Step([ProcessSpec("a", ["/bin/sleep", "100"], {{}}, ready)])]
+            await Supervisor(steps, record, SystemClock()).start()
+            print("started", flush=True)
+            await asyncio.sleep(100)
+
+        asyncio.run(main())
+        """
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as supervisor:
+        assert supervisor.stdout is not None
+        supervisor.stdout.readline()
+        facts = json.loads((tmp_path / "state.json").read_text())["processes"][0]
+        identity = Identity.from_record(facts)
+        assert identity is not None
+        assert identity.alive
+        supervisor.kill()
+    assert leftovers.await_end([identity], PATIENCE)
+
+
 def test_a_supervisor_killed_before_it_has_recorded_a_process_leaves_nothing_running(tmp_path: Path) -> None:
     program = textwrap.dedent(
         f"""
