@@ -60,7 +60,6 @@ def traefik_chart(cluster: Cluster) -> dict[str, Any]:
 
 
 def _traefik_values(cluster: Cluster) -> dict[str, Any]:
-    trusted = {"forwardedHeaders": {"trustedIPs": list(CLOUDFLARE)}}
     return {
         "image": {"digest": pins.TRAEFIK_DIGEST},
         "versionOverride": pins.TRAEFIK_VERSION,
@@ -68,7 +67,7 @@ def _traefik_values(cluster: Cluster) -> dict[str, Any]:
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
         "service": {"enabled": False},
         "ingressClass": {"enabled": False},
-        "ports": {"web": {"hostPort": 80, **trusted}, "websecure": {"hostPort": 443, **trusted}},
+        "ports": {"web": _behind_cloudflare(80), "websecure": _behind_cloudflare(443)},
         "providers": {
             "kubernetesCRD": {"enabled": True, "labelSelector": f"{names.LABEL_CLUSTER}={cluster.id}"},
             "kubernetesIngress": {"enabled": False},
@@ -78,6 +77,10 @@ def _traefik_values(cluster: Cluster) -> dict[str, Any]:
         "global": {"checkNewVersion": False, "sendAnonymousUsage": False},
         "extraObjects": [_default_certificate(cluster), _route(cluster)],
     }
+
+
+def _behind_cloudflare(port: int) -> dict[str, Any]:
+    return {"hostPort": port, "forwardedHeaders": {"trustedIPs": list(CLOUDFLARE)}}
 
 
 def _default_certificate(cluster: Cluster) -> dict[str, Any]:

@@ -17,15 +17,15 @@ class Kind(StrEnum):
     CERTIFICATE = "certificate"
 
 
-# A release waits until nothing of an earlier kind of the same owner is there any more.
-RELEASE_ORDER: Final = (
-    Kind.MACHINE,
-    Kind.DNS_RECORD,
-    Kind.CERTIFICATE,
-    Kind.ADDRESS,
-    Kind.NETWORK,
-    Kind.BUCKET,
-)
+# The order of deletion: a release waits until nothing of these kinds of the same owner is there any more.
+RELEASED_AFTER: Final[Mapping[Kind, frozenset[Kind]]] = {
+    Kind.MACHINE: frozenset(),
+    Kind.ADDRESS: frozenset({Kind.MACHINE}),
+    Kind.NETWORK: frozenset({Kind.MACHINE}),
+    Kind.BUCKET: frozenset({Kind.MACHINE}),  # what runs on the machine may still write into it
+    Kind.DNS_RECORD: frozenset(),
+    Kind.CERTIFICATE: frozenset(),
+}
 CLOUD_KINDS: Final = frozenset({Kind.MACHINE, Kind.ADDRESS, Kind.NETWORK, Kind.BUCKET})
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Row, insert, select, update
 
 from anycloud_cluster.domain.resource import (
     ENDED,
-    RELEASE_ORDER,
+    RELEASED_AFTER,
     Kind,
     LedgerIdentity,
     Resource,
@@ -225,8 +225,8 @@ def accounts(conn: Connection) -> Sequence[tuple[str, str]]:
 
 
 def waits_for_others(conn: Connection, row: Resource) -> bool:
-    """Whether there is still something of an earlier kind of the same owner."""
-    earlier = RELEASE_ORDER[: RELEASE_ORDER.index(Kind(row.kind))]
+    """Whether there is still something of the same owner that has to go first."""
+    earlier = RELEASED_AFTER[Kind(row.kind)]
     where = (RESOURCE.c.owner_id == row.owner_id, RESOURCE.c.state.in_(_THERE), RESOURCE.c.kind.in_(earlier))
     return conn.execute(select(RESOURCE.c.id).where(*where).limit(1)).first() is not None
 
