@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,17 @@ class Rig:
         await self.run(pool_id)
         assert (await self.pool(pool_id)).state == "running", await self.pool(pool_id)
         return pool_id
+
+    async def until(self, check: Callable[[], Awaitable[bool]], seconds: float = 5) -> None:
+        """For what waits for a thread or another task."""
+        async with asyncio.timeout(seconds):
+            while True:
+                if await check():
+                    return
+                await asyncio.sleep(0.01)
+
+    async def let_go_of_parents(self) -> bool:
+        return not self.cluster_holds.held
 
     def lose_all(self) -> None:
         """All VMs of the moment are ended behind our back."""

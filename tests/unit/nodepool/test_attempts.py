@@ -216,9 +216,7 @@ class OnePlace(RuleBasedStateMachine):
             return
         before = self.last
         now = Now(self.now, self.now)
-        after = rules.advance(
-            before, self.facts[before.id], self.nodes.get(before.id), True, now, sighted=sighted
-        )
+        after = rules.advance(before, self.facts[before.id], self.nodes.get(before.id), True, now, sighted=sighted)
         self.attempts[-1] = after
         refused = [after] if after.loss is Loss.REFUSED and before.loss is None else []
         bought = [after] if after.bought_at is not None and before.bought_at is None else []

@@ -30,6 +30,10 @@ async def rows(rig: Rig) -> int:
     return await rig.store.read(lambda conn: conn.execute(select(func.count()).select_from(POOL)).scalar_one())
 
 
+async def stored(rig: Rig, count: int) -> bool:
+    return await rows(rig) == count
+
+
 @pytest.mark.req("NP-009", "NP-010", "NP-011", "NP-012", "NP-013", "NP-014", "NP-027")
 @pytest.mark.parametrize(
     ("wanted", "said"),
@@ -169,7 +173,9 @@ async def test_the_name_of_a_deleted_pool_is_free_again(rig: Rig) -> None:
 
 
 async def test_a_refusal_of_the_parents_is_answered_and_drops_what_was_stored(rig: Rig) -> None:
-    rig.cluster_holds.refusal = holds_pb2.Refused(code="CLUSTER_NOT_ACCEPTING", message="Cluster main is being deleted.")
+    rig.cluster_holds.refusal = holds_pb2.Refused(
+        code="CLUSTER_NOT_ACCEPTING", message="Cluster main is being deleted."
+    )
     error = await refused(rig)
     assert (error.code, error.message) == ("CLUSTER_NOT_ACCEPTING", "Cluster main is being deleted.")
 
@@ -177,8 +183,7 @@ async def test_a_refusal_of_the_parents_is_answered_and_drops_what_was_stored(ri
 async def test_a_pool_is_seen_by_nobody_before_its_parents_are_held_and_keeps_its_name_meanwhile(rig: Rig) -> None:
     rig.cluster_holds.gate = asyncio.Event()
     creating = asyncio.create_task(rig.create("cpu"))
-    while await rows(rig) == 0:
-        await asyncio.sleep(0.01)
+    await rig.until(lambda: stored(rig, 1))
     with pytest.raises(ApiError, match="no node pool 'cpu'"):
         await rig.get("cpu")
     with pytest.raises(ApiError) as caught:
@@ -193,8 +198,7 @@ async def test_a_pool_is_seen_by_nobody_before_its_parents_are_held_and_keeps_it
 async def test_a_creation_that_a_kill_cut_off_leaves_neither_row_nor_hold(rig: Rig) -> None:
     rig.cluster_holds.gate = asyncio.Event()
     creating = asyncio.create_task(rig.create("cpu"))
-    while await rows(rig) == 0:
-        await asyncio.sleep(0.01)
+    await rig.until(lambda: stored(rig, 1))
     rig.stop()
     rig.cluster_holds.gate = None
     creating.cancel()
@@ -202,15 +206,13 @@ async def test_a_creation_that_a_kill_cut_off_leaves_neither_row_nor_hold(rig: R
     await rig.start()
     await rig.admissions.recover()
     reconciling = asyncio.create_task(rig.admissions.run())
-    async with asyncio.timeout(5):
-        while await rows(rig):
-            await asyncio.sleep(0.01)
+    await rig.until(lambda: stored(rig, 0))
     reconciling.cancel()
     assert not rig.cluster_holds.held
 
 
 async def test_without_the_cluster_service_a_creation_is_answered_as_unavailable(rig: Rig) -> None:
     rig.world.refuse("find cluster", unavailable())
-    with pytest.raises(Exception) as caught:  # noqa: PT011
+    with pytest.raises(Exception) as caught:
         await rig.create()
     assert getattr(caught.value, "unavailable", False) is True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from anycloud_common.errors import ApiError
 from anycloud_nodepool.domain.model import ResourceState, Stage
@@ -88,7 +90,7 @@ async def test_refused_purchases_back_off_and_the_fifth_parks(rig: Rig) -> None:
         await rig.step(pool_id)
         await rig.step(pool_id)
         await rig.clock.advance(10)
-    waits = [round((later - earlier) / 60) for earlier, later in zip(bought_at, bought_at[1:], strict=False)]
+    waits = [round((later - earlier) / 60) for earlier, later in itertools.pairwise(bought_at)]
     assert waits == [1, 2, 4, 8]
     pool = await rig.pool(pool_id)
     assert pool.state == "failed"
@@ -109,7 +111,7 @@ async def test_a_refused_network_backs_off_and_parks_alike(rig: Rig) -> None:
                 now = rig.clock.now_ms()
                 rig.world.turn(token, ResourceState.FAILED, failure="quota: 5 networks", failed_at=now)
         await rig.clock.advance(10)
-    assert [round((b - a) / 60) for a, b in zip(asked, asked[1:], strict=False)] == [1, 2, 4, 8]
+    assert [round((b - a) / 60) for a, b in itertools.pairwise(asked)] == [1, 2, 4, 8]
     assert "quota: 5 networks" in ((await rig.pool(pool_id)).parked or "")
     assert not rig.world.orders
 
