@@ -85,6 +85,13 @@ def test_the_keys_of_a_flat_message_stand_in_the_object_around_it() -> None:
         encoded(pb.ListedPart(position=3))
 
 
+def test_a_list_of_names_and_values_is_an_object_that_keeps_its_order() -> None:
+    names = [f"column_{n * 7 % 10}" for n in range(10)]
+    row = pb.Row(cells=[{"name": name, "value": {"number_value": n}} for n, name in enumerate(names)])
+    assert list(encoded(row).items()) == [(name, n) for n, name in enumerate(names)]
+    assert list(orjson.loads(CODEC.json(row))) == names
+
+
 def test_messages_may_refer_to_themselves() -> None:
     part = pb.Part(name="a", parts=[{"name": "b"}])
     assert encoded(part) == {"name": "a", "parts": [{"name": "b", "parts": []}]}

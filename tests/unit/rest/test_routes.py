@@ -110,6 +110,7 @@ def test_a_type_without_json_form_is_refused_in_both_directions(name: str) -> No
         "BareOfTwoTexts",
         "BareOfTwoFields",
         "Flat",
+        "ObjectOfTexts",
     ],
 )
 def test_a_rule_that_cannot_hold_is_refused(name: str) -> None:
@@ -117,8 +118,8 @@ def test_a_rule_that_cannot_hold_is_refused(name: str) -> None:
         Codec().decoder(getattr(mistakes, name).DESCRIPTOR)
 
 
-@pytest.mark.parametrize("name", ["FlatTwice", "FlatOptional", "FlatList"])
-def test_a_flat_message_that_cannot_lie_flat_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", ["FlatTwice", "FlatOptional", "FlatList", "ObjectOfTexts", "ObjectOfParts"])
+def test_a_message_that_cannot_be_laid_out_as_declared_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"mistakes.v1.{name}"):
         Codec().encoder(getattr(mistakes, name).DESCRIPTOR)
 

@@ -435,6 +435,47 @@ Global___Query: _TypeAlias = Query  # noqa: Y015
 class QueryResult(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class Row(_message.Message):
+        """Columns in the order of the statement."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        CELLS_FIELD_NUMBER: _builtins.int
+        @_builtins.property
+        def cells(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryResult.Cell]: ...
+        def __init__(
+            self,
+            *,
+            cells: _abc.Iterable[Global___QueryResult.Cell] | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["cells", b"cells"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class Cell(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        NAME_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        name: _builtins.str
+        @_builtins.property
+        def value(self) -> _struct_pb2.Value: ...
+        def __init__(
+            self,
+            *,
+            name: _builtins.str = ...,
+            value: _struct_pb2.Value | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ROWS_FIELD_NUMBER: _builtins.int
     ROW_COUNT_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
@@ -442,11 +483,11 @@ class QueryResult(_message.Message):
     truncated: _builtins.bool
     """More rows matched than are answered."""
     @_builtins.property
-    def rows(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]: ...
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryResult.Row]: ...
     def __init__(
         self,
         *,
-        rows: _abc.Iterable[_struct_pb2.Struct] | None = ...,
+        rows: _abc.Iterable[Global___QueryResult.Row] | None = ...,
         row_count: _builtins.int = ...,
         truncated: _builtins.bool = ...,
     ) -> None: ...

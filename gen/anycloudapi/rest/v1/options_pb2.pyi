@@ -176,6 +176,7 @@ class FieldRule(_message.Message):
     MAX_ITEMS_FIELD_NUMBER: _builtins.int
     UUID_FIELD_NUMBER: _builtins.int
     FLAT_FIELD_NUMBER: _builtins.int
+    OBJECT_FIELD_NUMBER: _builtins.int
     omit_when_unset: _builtins.bool
     """Responses: leave the key out, rather than print null, when unset
     (for a field without presence: when it has its default value).
@@ -202,6 +203,8 @@ class FieldRule(_message.Message):
     """Text that is a UUID."""
     flat: _builtins.bool
     """Responses: the keys of this message stand in the object around it."""
+    object: _builtins.bool
+    """Responses: a list of messages with `string name` and `value`, as one object that keeps the list's order."""
     def __init__(
         self,
         *,
@@ -219,10 +222,11 @@ class FieldRule(_message.Message):
         max_items: _builtins.int | None = ...,
         uuid: _builtins.bool = ...,
         flat: _builtins.bool = ...,
+        object: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max", b"_max", "_max_items", b"_max_items", "_max_len", b"_max_len", "_min", b"_min", "_min_items", b"_min_items", "_min_len", b"_min_len", "max", b"max", "max_items", b"max_items", "max_len", b"max_len", "min", b"min", "min_items", b"min_items", "min_len", b"min_len"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max", b"_max", "_max_items", b"_max_items", "_max_len", b"_max_len", "_min", b"_min", "_min_items", b"_min_items", "_min_len", b"_min_len", "flat", b"flat", "max", b"max", "max_items", b"max_items", "max_len", b"max_len", "merge", b"merge", "min", b"min", "min_items", b"min_items", "min_len", b"min_len", "nullable", b"nullable", "omit_when_unset", b"omit_when_unset", "pattern", b"pattern", "tag", b"tag", "time", b"time", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max", b"_max", "_max_items", b"_max_items", "_max_len", b"_max_len", "_min", b"_min", "_min_items", b"_min_items", "_min_len", b"_min_len", "flat", b"flat", "max", b"max", "max_items", b"max_items", "max_len", b"max_len", "merge", b"merge", "min", b"min", "min_items", b"min_items", "min_len", b"min_len", "nullable", b"nullable", "object", b"object", "omit_when_unset", b"omit_when_unset", "pattern", b"pattern", "tag", b"tag", "time", b"time", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max: _TypeAlias = _typing.Literal["max"]  # noqa: Y015
     _WhichOneofArgType__max: _TypeAlias = _typing.Literal["_max", b"_max"]  # noqa: Y015

@@ -170,8 +170,8 @@ class Decoders:
     def field(self, field: FieldDescriptor) -> str:
         """Name of a function from the field's JSON value to its constructor argument."""
         bounds.refuse_misplaced(field)
-        if rules.field_rule(field).flat:
-            raise ValueError(f"{field.full_name}: `flat` is for responses")
+        if rules.field_rule(field).flat or rules.field_rule(field).object:
+            raise ValueError(f"{field.full_name}: `flat` and `object` are for responses")
         if not field.is_repeated:
             return self._one(field, rules.field_rule(field))
         name, new = self._generated.reserve("all", field.full_name)

@@ -114,10 +114,20 @@ class Encoders:
         if rules.is_map(field):
             one = self._one(rules.map_value(field), rule, "v", field.full_name)
             return f"dict({source})" if one == "v" else f"{{k: {one} for k, v in {source}.items()}}"
+        if rule.object:
+            return self._object_of_pairs(field, source)
         if field.is_repeated:
             one = self._one(field, rule, "v", field.full_name)
             return f"list({source})" if one == "v" else f"[{one} for v in {source}]"
         return self._one(field, rule, source, field.full_name)
+
+    def _object_of_pairs(self, field: FieldDescriptor, source: str) -> str:
+        """A list of (name, value) as one object: a map's keys would come in any order."""
+        parts = rules.message_type(field).fields_by_name if field.is_repeated and field.message_type else {}
+        if set(parts) != {"name", "value"} or parts["name"].type != FieldDescriptor.TYPE_STRING:
+            raise ValueError(f"{field.full_name}: `object` is for lists of messages with `string name` and `value`")
+        value = parts["value"]
+        return f"{{p.name: {self._one(value, rules.field_rule(value), 'p.value', value.full_name)} for p in {source}}}"
 
     def _one(self, field: FieldDescriptor, rule: rest.FieldRule, source: str, called: str) -> str:
         if field.enum_type is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from anycloud_common.errors import ApiError
 from anycloudapi.release.v1 import release_pb2, release_pb2_grpc
+from google.protobuf import struct_pb2
 
 from anycloud_release.domain.ports import ColumnSchema, Databases, ForeignKeySchema, QueryRefused, TableSchema
 
@@ -27,8 +28,20 @@ class DatabaseServicer(release_pb2_grpc.DatabaseServicer):
             raise ApiError("DB_QUERY_INVALID", str(e)) from e
         result = release_pb2.QueryResult(row_count=len(answer.rows), truncated=answer.truncated)
         for row in answer.rows:
-            result.rows.add().update(row)
+            cells = result.rows.add().cells
+            for name, value in row.items():
+                cells.add(name=name, value=_value(value))
         return result
+
+
+def _value(value: Any) -> struct_pb2.Value:
+    match value:
+        case None:
+            return struct_pb2.Value(null_value=struct_pb2.NULL_VALUE)
+        case str():
+            return struct_pb2.Value(string_value=value)
+        case _:
+            return struct_pb2.Value(number_value=value)
 
 
 def _table(table: TableSchema) -> release_pb2.DatabaseSchema.Table:
