@@ -68,9 +68,6 @@ class FakeHolds:
         self.refusal: tuple[str, str] | None = None
         self.before_answer: Callable[[], None] = lambda: None
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
     async def AcquireHolds(self, request: holds_pb2.AcquireHoldsRequest, **_: Any) -> holds_pb2.AcquireHoldsResponse:
         admission = request.admission
         refusal = self.refusal or self._no_room(admission)
@@ -184,7 +181,7 @@ class FakeCluster:
         self._written("delete", kind)
         return True
 
-    async def pods(self, namespace: str, deployment_id: str) -> list[PodFact]:  # type: ignore[override]
+    async def pods(self, namespace: str, deployment_id: str) -> list[PodFact]:
         await self._check()
         return self.seen_pods(deployment_id)
 

@@ -17,7 +17,7 @@ from anycloud_deployment.app import Outside, Service
 from anycloud_deployment.domain.model import Deployment, PodFact
 from anycloud_deployment.store import deployments
 from anycloud_release.migrate import migrate_service
-from anycloudapi.deployment.v1 import deployments_pb2, jobs_pb2, workloads_pb2
+from anycloudapi.deployment.v1 import deployments_pb2, jobs_pb2, states_pb2, workloads_pb2
 
 from tests.unit.deployment.fakes import FakeCluster, FakeHolds, FakeImages, FakePools
 
@@ -69,8 +69,10 @@ class Rig:
         self._tasks.clear()
         self.store.close()
 
-    def run_offers(self) -> None:
+    async def run_offers(self) -> None:
+        before = self.clock.sleepers
         self._tasks.append(asyncio.create_task(self.service.offers.run()))
+        await self.clock.sleeping(before + 1)
 
     def run_reconcilers(self) -> None:
         for work in (self.service.deployments.run, self.service.executions.run):
@@ -146,6 +148,11 @@ class Rig:
         self.act_as()
         request = workloads_pb2.GetWorkloadStatusRequest(id=job_id)
         return await self.service.workloads_rpc.GetWorkloadStatus(request, NO_CONTEXT)
+
+    async def state(self, job_id: str) -> str:
+        """A Job's state as the wire spells it."""
+        value = (await self.status(job_id)).workload.state
+        return states_pb2.WorkloadState.Name(value).removeprefix("WORKLOAD_STATE_").lower()
 
     async def terminate(self, job_id: str) -> workloads_pb2.Message:
         self.act_as()

@@ -89,13 +89,13 @@ class Jobs:
     def submit(self, tx: Tx, deployment: Deployment, wanted: Sequence[Submission], actor: Actor) -> list[Job]:
         """Takes Jobs into a Deployment's queue, all or none, in their order. One that was taken before, word by word,
         is given again. Raises Refusal."""
+        if len({submission.id for submission in wanted}) != len(wanted):
+            raise _rejected("Two of the Jobs have the same id.")
         taken = with_ids(tx.conn, [submission.id for submission in wanted])
         known = {id: _repeated(deployment, found, wanted, actor) for id, found in taken.items()}
         new = [submission for submission in wanted if submission.id not in known]
         if new and not deployment.accepting:
             raise _rejected(f"Deployment {deployment.name} is being deleted and takes no more Jobs.")
-        if len({submission.id for submission in new}) != len(new):
-            raise _rejected("Two of the Jobs have the same id.")
         fresh = self._insert(tx, deployment, new, actor)
         return [known.get(submission.id) or fresh[submission.id] for submission in wanted]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, bindparam, func, or_, select
 
 from anycloud_deployment.domain.jobs import Candidate
 from anycloud_deployment.domain.queue import Queue
@@ -14,13 +14,18 @@ _WAITING = (
         jobs.c.deployment_id == bindparam("deployment_id"),
         jobs.c.waiting,
         jobs.c.not_before <= bindparam("now"),
-        func.coalesce(jobs.c.claim_deadline_at, bindparam("now") + 1) > bindparam("now"),
+        # The deadline is for the first claim: a retry has none.
+        or_(
+            jobs.c.claim_deadline_at.is_(None),
+            jobs.c.claim_deadline_at > bindparam("now"),
+            jobs.c.claimed_at.is_not(None),
+        ),
     )
     .order_by(jobs.c.queue_order)
     .limit(bindparam("limit"))
 )
 _HELD = (
-    select(jobs.c.pod_uid, func.count())
+    select(jobs.c.pod_uid, func.count().label("held"))
     .where(jobs.c.deployment_id == bindparam("deployment_id"), jobs.c.pod_uid.is_not(None))
     .group_by(jobs.c.pod_uid)
 )
@@ -42,6 +47,6 @@ def read(conn: Connection, deployment_id: str, limit: int, now: int) -> Queue:
     return Queue(
         home.generation,
         home.slots,
-        dict(row._tuple() for row in held),
+        {row.pod_uid: row.held for row in held},
         tuple(Candidate(*row) for row in waiting),
     )
