@@ -38,7 +38,7 @@ async def work_on(rig: Rig, pool_id: str) -> None:
 
 
 async def every_kill(tmp_path: Path, prepare: Scenario, work: Scenario, check: Scenario, **pool: Any) -> int:
-    """Runs the scenario once for each call that it makes, killed at the first effect from that call on; how many times."""
+    """Runs the scenario once for each call it makes, killed at the first effect from that call on; how many times."""
     for nth in range(1, 200):
         directory = tmp_path / str(nth)
         directory.mkdir()

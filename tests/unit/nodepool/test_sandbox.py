@@ -1,4 +1,4 @@
-"""A node pool's whole life against the sandbox: bought, joined, Ready, held, deleted."""
+"""A node pool's whole life with the real cluster service, in the sandbox: bought, joined, Ready, held, deleted."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anycloud_cluster import app as cluster_app
 from anycloud_common.calls import Principal
 from anycloud_common.kube import Kube, names
-from anycloud_common.server import ServerKit, serving
+from anycloud_common.server import serving
 from anycloud_common.settings import Settings
-from anycloud_nodepool.app import build
+from anycloud_nodepool import app as nodepool_app
 from anycloud_release.migrate import migrate_service
+from anycloudapi.cluster.v1 import credentials_pb2, credentials_pb2_grpc
 from anycloudapi.common.internal.v1 import holds_pb2, holds_pb2_grpc
+from anycloudapi.common.v1 import types_pb2
 from anycloudapi.nodepool.internal.v1 import node_pool_pb2, node_pool_pb2_grpc
 from anycloudapi.nodepool.v1 import node_pools_pb2, node_pools_pb2_grpc
 
 from tests.support.sandbox import Management, Sandbox
-from tests.unit.nodepool.stand_in import StandIn
 
 VALUES = {
-    "cluster": {"id": "cl-1", "name": "main", "identity": "", "endpoint": "", "ca": "", "address": ""},
     "api": {"image": "i", "version": "0.1.70", "chartVersion": "0.1.70", "revision": 1, "url": "http://127.0.0.2:1"},
     "owner": {"userId": "1", "username": "demo"},
     "checkpoint": {"provider": "AWS", "bucket": "b", "region": "r", "managed": True, "credential": {}},
@@ -39,8 +40,7 @@ VALUES = {
 class Rig:
     """A running nodepool service on a sandbox cluster."""
 
-    stand_in: StandIn
-    kit: ServerKit
+    sandbox: Sandbox
     kube: Kube
     pools: Any
     facts: Any
@@ -101,15 +101,14 @@ async def rig(tmp_path: Path, management: tuple[Sandbox, Management]) -> AsyncIt
         system = await kube.get("Namespace", "kube-system")
         assert system is not None
         runtime = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="np")))
-        settings = _settings(tmp_path, runtime, made)
-        stand_in = StandIn(sandbox, made, system["metadata"]["uid"])
-        await stack.enter_async_context(serving("cluster", settings, stand_in.build))
-        kit = await stack.enter_async_context(serving("nodepool", settings, build))
-        kit.authenticator = Anybody()
-        channel = kit.channel("nodepool")
+        settings = _settings(tmp_path, runtime, sandbox, made, system["metadata"]["uid"])
+        cluster = await stack.enter_async_context(serving("cluster", settings, cluster_app.build))
+        nodepool = await stack.enter_async_context(serving("nodepool", settings, nodepool_app.build))
+        cluster.authenticator = nodepool.authenticator = Anybody()
+        channel = nodepool.channel("nodepool")
+        await _save_credential(nodepool.channel("cluster"))
         yield Rig(
-            stand_in,
-            kit,
+            sandbox,
             kube,
             node_pools_pb2_grpc.NodePoolsStub(channel),
             node_pool_pb2_grpc.NodePoolFactsStub(channel),
@@ -117,7 +116,7 @@ async def rig(tmp_path: Path, management: tuple[Sandbox, Management]) -> AsyncIt
         )
 
 
-def _settings(directory: Path, runtime: Path, made: Management) -> Settings:
+def _settings(directory: Path, runtime: Path, sandbox: Sandbox, made: Management, identity: str) -> Settings:
     account, db = directory / "account", directory / "data" / "db"
     account.mkdir()
     db.mkdir(parents=True)
@@ -125,18 +124,30 @@ def _settings(directory: Path, runtime: Path, made: Management) -> Settings:
     (account / "ca.crt").write_text(made.ca)
     (account / "namespace").write_text("anycloud")
     (db / "incarnation").write_text("1a2b3c4d\n")
-    (directory / "values.json").write_text(json.dumps(VALUES))
-    migrate_service(db / "nodepool.sqlite", "nodepool")
+    address = made.machine["address"]
+    cluster = {"id": "cl-1", "name": "main", "identity": identity, "endpoint": made.endpoint, "ca": made.ca}
+    values = {**VALUES, "cluster": {**cluster, "address": address}, "sandboxUrl": sandbox.url}
+    (directory / "values.json").write_text(json.dumps(values))
+    for service in ("cluster", "nodepool"):
+        migrate_service(db / f"{service}.sqlite", service)
     return Settings(
         mode="hosted",
         data_dir=directory / "data",
         runtime_dir=runtime,
         public_url="http://127.0.0.2:1",
+        sandbox_url=sandbox.url,
         release_values=directory / "values.json",
         serviceaccount_dir=account,
-        kubernetes_host=made.machine["address"],
+        kubernetes_host=address,
         kubernetes_port=6443,
     )
+
+
+async def _save_credential(channel: Any) -> None:
+    aws = types_pb2.CloudCredential.Aws(access_key_id="account.key", secret_access_key="secret")
+    request = credentials_pb2.SaveCredentialRequest(name="aws", credential=types_pb2.CloudCredential(aws=aws))
+    credentials: Any = credentials_pb2_grpc.CredentialsStub(channel)
+    await credentials.SaveCredential(request, metadata=USER)
 
 
 @pytest.mark.req("NP-002", "NP-017", "NP-025", "NP-040", "NP-042")
@@ -163,7 +174,9 @@ async def test_a_pool_runs_once_its_vms_are_ready_nodes_and_leaves_nothing_behin
     nodes, _ = await rig.kube.list("Node", labels={names.LABEL_NODE_POOL: pool.id})
     assert nodes == []
     assert await rig.kube.get("Namespace", fact.namespace) is None
-    await _until(lambda: not rig.stand_in.holds.held)
+    machines = rig.sandbox.cloud("ListMachines", {"tags": {}})["machines"]
+    assert [machine["state"] for machine in machines if machine["name"] != "mgmt"] == ["terminated"] * 2
+    assert [net["name"] for net in rig.sandbox.cloud("ListNetworks", {"tags": {}})["networks"]] == ["net"]
 
 
 async def _namespace(rig: Rig, pool_id: str) -> node_pool_pb2.NodePoolFact:
@@ -187,10 +200,3 @@ def _admission(pool_id: str) -> holds_pb2.AcquireHoldsRequest:
             parents=[holds_pb2.Parent(kind="node-pool", id=pool_id)],
         ),
     )
-
-
-async def _until(check: Any, seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < end
-        await asyncio.sleep(0.05)
