@@ -25,6 +25,10 @@ IMAGE = "anycloud-demo/worker:1"
 # The sandbox's cloud believes any key; the account is what stands before the dot.
 KEYS = {"AWS_ACCESS_KEY_ID": "111122223333.demo", "AWS_SECRET_ACCESS_KEY": "sandbox"}
 
+FINISHED = """SELECT id, previous_execution_id AS execution_id, state, time(created_at / 1e3, 'unixepoch') AS submitted,
+ time(claimed_at / 1e3, 'unixepoch') AS claimed, time(completed_at / 1e3, 'unixepoch') AS completed,
+ completed_at - claimed_at AS ms FROM deployment_job_history ORDER BY created_at DESC LIMIT {count}""".replace("\n", "")
+
 
 def main() -> int:
     started = time.monotonic()
@@ -57,9 +61,7 @@ def main() -> int:
     run("wait", *jobs)
 
     say("6. What became of them")
-    listed = ", ".join(f"'{job}'" for job in jobs)
-    columns = "id, execution_id, state, claimed_at, completed_at, cleaned_at"
-    run("db", "query", f"SELECT {columns} FROM deployment_job_history WHERE id IN ({listed}) ORDER BY completed_at")
+    run("db", "query", FINISHED.format(count=len(jobs)))
     show_worker_lines(jobs)
 
     say(f"Done in {time.monotonic() - started:.0f} s. To look around:")
@@ -80,7 +82,8 @@ def anycloud(*words: str) -> list[str]:
 
 def run(*words: str, env: dict[str, str] | None = None) -> None:
     """Types a command, so that it is seen with everything that it prints."""
-    print("$ anycloud " + " ".join(f'"{word}"' if " " in word else word for word in words), flush=True)
+    shown = words if len(words) < 20 else (*words[:3], f"… {len(words) - 4} more …", words[-1])
+    print("$ anycloud", *(f'"{word}"' if " " in word and "…" not in word else word for word in shown), flush=True)
     done = subprocess.run(anycloud(*words), env={**os.environ, **(env or {})}, check=False)
     if done.returncode:
         sys.exit(f"The demo stops here: `anycloud {words[0]}` ended with {done.returncode}.")
