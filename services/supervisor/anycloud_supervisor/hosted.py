@@ -60,10 +60,10 @@ def _run_locked(data: Path, environ: Mapping[str, str]) -> None:
         for name in leftovers.end_recorded(facts):
             log.warning("ended a leftover", extra={"child": name})
     url = _required(environ, "ANYCLOUD_PUBLIC_URL")
-    sockets = runtime_dir(data, environ)
-    steps = service_steps(environment(data, sockets, environ), sockets, listen_address(url), Path("/dev/stdout"))
-    state = record.Record(state_file, {"url": url, "dataDir": str(data)}, SystemClock())
-    asyncio.run(live(Supervisor(steps, state, SystemClock()), state, lambda: None))
+    with runtime_dir(data, environ) as sockets:
+        steps = service_steps(environment(data, sockets, environ), sockets, listen_address(url), Path("/dev/stdout"))
+        state = record.Record(state_file, {"url": url, "dataDir": str(data)}, SystemClock())
+        asyncio.run(live(Supervisor(steps, state, SystemClock()), state, lambda: None))
 
 
 def environment(data: Path, sockets: Path, environ: Mapping[str, str]) -> dict[str, str]:

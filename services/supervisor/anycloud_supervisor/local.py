@@ -39,8 +39,8 @@ class Request(NamedTuple):
     sandbox: bool
 
 
-Plan = Callable[[Places, str, bool, Mapping[str, str]], Sequence[Step]]
-"""The steps for these places, this URL, with or without sandbox, from this environment."""
+Plan = Callable[[Places, Path, str, str | None, Mapping[str, str]], Sequence[Step]]
+"""The steps for these places, this directory of sockets, this URL, the sandbox's URL if any, and this environment."""
 
 
 def run(request: Request, reports: Reports, environ: Mapping[str, str], plan: Plan | None = None) -> int:
@@ -100,14 +100,15 @@ def _run_locked(request: Request, places: Places, reports: Reports, environ: Map
     world = sandbox.world_url(places.sandbox) if request.sandbox else None
     facts = {"url": url, "sandbox": request.sandbox, "sandboxUrl": world, "dataDir": str(places.data)}
     state = record.Record(places.state, facts, SystemClock())
-    steps = plan(places, url, request.sandbox, environ)
-    supervisor = Supervisor(steps, state, SystemClock(), places.logs, reports.step)
 
     def serving() -> None:
         _announce(places, url)
         reports.serving(url, os.getpid(), request.sandbox, already=False)
 
-    asyncio.run(live(supervisor, state, serving))
+    with runtime_dir(places.data, environ) as sockets:
+        steps = plan(places, sockets, url, world, environ)
+        supervisor = Supervisor(steps, state, SystemClock(), places.logs, reports.step)
+        asyncio.run(live(supervisor, state, serving))
 
 
 def _log_to(path: Path) -> None:
@@ -162,9 +163,8 @@ def _prepare(places: Places, with_sandbox: bool) -> None:
             files.write(places.sign_in, sandbox.SIGN_IN + "\n")
 
 
-def installation(places: Places, url: str, with_sandbox: bool, environ: Mapping[str, str]) -> list[Step]:
+def installation(places: Places, sockets: Path, url: str, world: str | None, environ: Mapping[str, str]) -> list[Step]:
     """The plan of a local installation. Raises SupervisorError, OSError."""
-    sockets = runtime_dir(places.data, environ)
     base = inherited(environ)
     env = {
         **base,
@@ -175,8 +175,7 @@ def installation(places: Places, url: str, with_sandbox: bool, environ: Mapping[
         "ANYCLOUD_LOCAL_TOKEN_FILE": str(places.local_token),
     }
     before: list[Step] = []
-    if with_sandbox:
-        world = sandbox.world_url(places.sandbox)
+    if world is not None:
         env["ANYCLOUD_SANDBOX_URL"] = world
         before = sandbox.sandbox_steps(places.sandbox, world, base)
     listen = Listen(_HOST, urlsplit(url).port or _DEFAULT_PORT)

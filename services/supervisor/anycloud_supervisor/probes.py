@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from anycloud_supervisor.plan import Probe
 
 _HEALTH_SECONDS = 2.0
-_HTTP_SECONDS = 10.0
+_HTTP_SECONDS = 5.0
 
 
 def grpc_health(socket: Path) -> Probe:

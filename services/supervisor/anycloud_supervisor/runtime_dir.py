@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from anycloud_supervisor.failures import SupervisorError
@@ -14,10 +16,20 @@ _SOCKET_PATH_BYTES = 107
 _LONGEST_NAME = "deployment.sock"
 
 
-def runtime_dir(data_dir: Path, environ: Mapping[str, str]) -> Path:
-    """The directory of the installation with that data, made and checked. Raises SupervisorError.
+@contextmanager
+def runtime_dir(data_dir: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    """The directory of the installation with that data, made and checked, and removed in the end.
 
-    Below $XDG_RUNTIME_DIR, or below /tmp/anycloud-<uid> where there is none or its path is too long."""
+    Below $XDG_RUNTIME_DIR, or below /tmp/anycloud-<uid> where there is none or its path is too long.
+    Raises SupervisorError."""
+    made = _made(data_dir, environ)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _made(data_dir: Path, environ: Mapping[str, str]) -> Path:
     name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:8]
     parents = [Path(f"/tmp/anycloud-{os.getuid()}")]  # noqa: S108  (private_directory checks owner and mode)
     given = environ.get("XDG_RUNTIME_DIR", "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from anycloud_supervisor.__main__ import main
@@ -35,7 +36,7 @@ ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
 
-def plan(places: Places, url: str, with_sandbox: bool, environ: Mapping[str, str]) -> list[Step]:
+def plan(places: Places, sockets: Path, url: str, world: str | None, environ: Mapping[str, str]) -> list[Step]:
     env = {"PATH": os.environ["PATH"]}
     port = str(urlsplit(url).port)
 

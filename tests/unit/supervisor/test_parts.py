@@ -103,45 +103,60 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
         assert again
 
 
-def test_the_runtime_directory_is_short_private_and_the_same_each_time(tmp_path: Path) -> None:
+@pytest.fixture
+def xdg(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_RUNTIME_DIR": str(tmp_path)}
+
+
+def test_the_runtime_directory_is_short_private_the_same_each_time_and_gone_in_the_end(
+    tmp_path: Path, xdg: dict[str, str]
+) -> None:
     deep = tmp_path / ("d" * 100) / ("e" * 100)
-    made = runtime_dir(deep, {"XDG_RUNTIME_DIR": str(tmp_path)})
-    assert made.parent == tmp_path / "anycloud"
-    assert len(made.name) == 8
-    assert stat.S_IMODE(made.stat().st_mode) == 0o700
-    assert runtime_dir(deep, {"XDG_RUNTIME_DIR": str(tmp_path)}) == made
-    assert runtime_dir(tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path)}) != made
+    with runtime_dir(deep, xdg) as made:
+        assert made.parent == tmp_path / "anycloud"
+        assert len(made.name) == 8
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+        (made / "x.sock").touch()
+    assert not made.exists()
+    with runtime_dir(deep, xdg) as again, runtime_dir(tmp_path, xdg) as other:
+        assert again == made != other
 
 
 def test_a_runtime_directory_too_long_for_a_socket_gives_way_to_tmp(tmp_path: Path) -> None:
     long = tmp_path / ("x" * 80)
     long.mkdir()
-    made = runtime_dir(tmp_path, {"XDG_RUNTIME_DIR": str(long)})
-    assert made.parent == Path(f"/tmp/anycloud-{os.getuid()}")
-    made.rmdir()
+    with runtime_dir(tmp_path, {"XDG_RUNTIME_DIR": str(long)}) as made:
+        assert made.parent == Path(f"/tmp/anycloud-{os.getuid()}")
 
 
-def test_a_runtime_directory_that_others_can_enter_is_refused(tmp_path: Path) -> None:
-    made = runtime_dir(tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path)})
-    made.chmod(0o755)
-    with pytest.raises(SupervisorError, match="has mode 0755; it must have 0700"):
-        runtime_dir(tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path)})
+def _left(tmp_path: Path, xdg: dict[str, str]) -> Path:
+    """Where the directory is, with what a killed supervisor or somebody else may have left there."""
+    with runtime_dir(tmp_path, xdg) as made:
+        pass
+    return made
 
 
-def test_a_runtime_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    made = runtime_dir(tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path)})
-    made.rmdir()
+def test_a_runtime_directory_that_others_can_enter_is_refused(tmp_path: Path, xdg: dict[str, str]) -> None:
+    _left(tmp_path, xdg).mkdir(mode=0o755)
+    with pytest.raises(SupervisorError, match="has mode 0755; it must have 0700"), runtime_dir(tmp_path, xdg):
+        pass
+
+
+def test_a_runtime_directory_that_is_a_link_is_refused(tmp_path: Path, xdg: dict[str, str]) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
-    made.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(SupervisorError, match="is not a directory"):
-        runtime_dir(tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path)})
+    _left(tmp_path, xdg).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SupervisorError, match="is not a directory"), runtime_dir(tmp_path, xdg):
+        pass
+    assert (tmp_path / "elsewhere").exists()
 
 
-def test_a_runtime_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime_dir(tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path)})
+def test_a_runtime_directory_of_another_user_is_refused(
+    tmp_path: Path, xdg: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _left(tmp_path, xdg)
     monkeypatch.setattr(os, "getuid", lambda: 4711)
-    with pytest.raises(SupervisorError, match="it must belong to user 4711"):
-        runtime_dir(tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path)})
+    with pytest.raises(SupervisorError, match="it must belong to user 4711"), runtime_dir(tmp_path, xdg):
+        pass
 
 
 def test_the_state_file_names_its_owner_and_each_process(tmp_path: Path) -> None:
