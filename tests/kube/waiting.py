@@ -9,7 +9,7 @@ from typing import TypeVar
 Found = TypeVar("Found")
 
 
-async def until(ask: Callable[[], Awaitable[Found]], seconds: float = 30) -> Found:
+async def until(ask: Callable[[], Awaitable[Found | None]], seconds: float = 30) -> Found:
     """The first true answer, asked ten times a second. Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         while not (found := await ask()):  # noqa: ASYNC110  (a server can only be asked)
