@@ -147,7 +147,11 @@ class Scope:
 
     async def flush(self, more: Callable[[Tx], None] | None = None) -> None:
         """Commits what became known. Raises LeaseLost."""
-        changed = [attempt for attempt in self._attempts.values() if self._stored[attempt.id] != attempt]
+        changed = [
+            attempt
+            for attempt in self._attempts.values()
+            if (stored := self._stored[attempt.id]) is not attempt and stored != attempt
+        ]
         values = pools.changes(self._stored_pool, self.pool)
         if not (changed or values or self._events or more):
             return
