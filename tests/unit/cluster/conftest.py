@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,23 @@ from anycloud_common.clock import ManualClock
 from anycloud_common.store import Store
 from anycloud_release.migrate import migrate_service
 
+from tests.unit.cluster.fakes import World
+from tests.unit.cluster.installation import Installation
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database, to be copied."""
+    path = tmp_path_factory.mktemp("migrated") / "cluster.sqlite"
+    migrate_service(path, "cluster")
+    return path
+
+
+@pytest.fixture
+def database(tmp_path: Path, migrated: Path) -> Path:
+    shutil.copy(migrated, tmp_path / "cluster.sqlite")
+    return tmp_path / "cluster.sqlite"
+
 
 @pytest.fixture
 def clock() -> ManualClock:
@@ -18,24 +36,44 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def cipher(tmp_path: Path) -> Cipher:
-    return Cipher.load(tmp_path / "cipher.key")
+def world() -> World:
+    return World()
 
 
 @pytest.fixture
-def store(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
-    path = tmp_path / "cluster.sqlite"
-    migrate_service(path, "cluster")
-    opened = Store.open(path, "cluster", clock)
+def key(tmp_path: Path) -> Path:
+    return tmp_path / "cipher.key"
+
+
+@pytest.fixture
+def cipher(key: Path) -> Cipher:
+    return Cipher.load(key)
+
+
+@pytest.fixture
+def store(database: Path, clock: ManualClock) -> Iterator[Store]:
+    opened = Store.open(database, "cluster", clock)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def wakes() -> Wakes:
-    return Wakes()
+def book(cipher: Cipher) -> Ledger:
+    return Ledger(cipher, LedgerIdentity("installer-0a1b2c3d", "0a1b2c3d"), Wakes())
 
 
 @pytest.fixture
-def book(cipher: Cipher, wakes: Wakes) -> Ledger:
-    return Ledger(cipher, LedgerIdentity("installer-0a1b2c3d", "0a1b2c3d"), wakes)
+async def installer(database: Path, key: Path, world: World, clock: ManualClock) -> AsyncIterator[Installation]:
+    """With the credential `aws`, and no cluster."""
+    made = Installation(database, key, world, clock)
+    await made.with_credential()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def running(installer: Installation) -> Installation:
+    """With the cluster `prod`, which runs."""
+    await installer.create()
+    await installer.drive(lambda cluster: cluster.state == "running")
+    return installer

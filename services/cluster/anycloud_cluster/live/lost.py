@@ -93,7 +93,7 @@ class LostClusters:
             return Backup(False, f"Its checkpoint bucket {bucket} holds no backup.")
         manifest = _parsed((await cloud.objects.get(bucket, _MANIFEST)).data)
         digest, version = manifest.get("databaseSha256"), str(manifest.get("apiVersion", ""))
-        if _numbers(version) > _numbers(self._version):
+        if manifest and _numbers(version) > _numbers(self._version):
             return Backup(False, f"The backup in {bucket} was written by the newer version {version}.")
         if {_DATABASE, _KEY} <= names and await _matches(cloud, bucket, digest):
             return Backup(True, "")
