@@ -6,7 +6,9 @@ from typing import Any
 
 import orjson
 import pytest
+from anycloud_common.errors import ApiError
 from anycloud_common.rest import Codec
+from anycloudapi.nodepool.v1 import node_pools_pb2
 
 from tests.unit.nodepool.rig import Rig
 
@@ -98,10 +100,10 @@ async def test_states_are_the_published_ones(rig: Rig) -> None:
 
 
 @pytest.mark.req("NP-058")
-async def test_pools_are_listed_newest_first_and_by_cluster(rig: Rig) -> None:
-    from anycloud_common.errors import ApiError
-    from anycloudapi.nodepool.v1 import node_pools_pb2
-
+async def test_pools_are_listed_newest_first_and_by_cluster_until_they_are_deleted(rig: Rig) -> None:
+    gone = await rig.running("gone")
+    await rig.delete("gone")
+    await rig.run(gone)
     for name in ("one", "two"):
         await rig.create(name)
         await rig.clock.advance(1)

@@ -23,6 +23,7 @@ NEEDED: Sequence[Permission] = (
     *_on("serviceaccounts", "", "get", "list", "watch", "create", "patch", "delete"),
     *_on("services", "", "get", "create", "patch", "delete"),
     *_on("deployments", "apps", "get", "list", "watch", "create", "patch", "delete"),
+    *_on("replicasets", "apps", "list", "watch"),
     *_on("daemonsets", "apps", "get", "create", "patch", "delete"),
     *_on("networkpolicies", "networking.k8s.io", "list", "watch", "create", "patch"),
     *_on("jobs", "batch", "get", "list"),

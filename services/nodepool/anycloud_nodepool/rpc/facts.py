@@ -34,8 +34,7 @@ class NodePoolFactsServicer(node_pool_pb2_grpc.NodePoolFactsServicer):
         self, request: node_pool_pb2.ListNodePoolFactsRequest, context: Any
     ) -> node_pool_pb2.ListNodePoolFactsResponse:
         found = await self._store.read(lambda conn: pools.listed(conn, None))
-        listed = [fact(pool, self._identity) for pool in found if pool.deleted_at is None]
-        return node_pool_pb2.ListNodePoolFactsResponse(node_pools=listed)
+        return node_pool_pb2.ListNodePoolFactsResponse(node_pools=[fact(pool, self._identity) for pool in found])
 
     async def ListClosedAttempts(
         self, request: node_pool_pb2.ListClosedAttemptsRequest, context: Any

@@ -52,8 +52,10 @@ def find(conn: Connection, id_or_name: str) -> Pool | None:
 
 
 def listed(conn: Connection, cluster_id: str | None) -> Sequence[Pool]:
-    """Newest first, deleted ones too."""
-    where = [POOL.c.visible] if cluster_id is None else [POOL.c.visible, POOL.c.cluster_id == cluster_id]
+    """Those that aren't deleted, newest first; of one cluster, or of all."""
+    where: list[ColumnElement[bool]] = [POOL.c.visible, POOL.c.deleted_at.is_(None)]
+    if cluster_id is not None:
+        where.append(POOL.c.cluster_id == cluster_id)
     rows = conn.execute(select(POOL).where(*where).order_by(POOL.c.created_at.desc(), POOL.c.id.desc()))
     return [_pool(row) for row in rows]
 
