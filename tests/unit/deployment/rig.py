@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +79,19 @@ class Rig:
         for work in (self.service.deployments.run, self.service.executions.run):
             self._tasks.append(asyncio.create_task(work()))
 
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Lets background work go on until that holds; the test's own timeout ends it otherwise."""
+        while not holds():
+            await self.store.read(lambda conn: None)
+            await asyncio.sleep(0.005)
+
     def act_as(self, user: str = "alice") -> None:
         """The calls that follow in this task are this user's."""
         calls.enter(_call(principal=Principal(user, user, "user")))
 
-    def work_as(self, token: str | None, key: str | None = None) -> None:
+    def work_as(self, token: str | None, key: str | None = None, deployment_id: str = "") -> None:
         """The calls that follow in this task are a worker's."""
-        calls.enter(_call(bearer=token, key=key))
+        calls.enter(_call(bearer=token, key=key, headers={"anycloud-deployment-id": deployment_id}))
 
     async def create(self, name: str = "voice", **spec: Any) -> deployments_pb2.Deployment:
         self.act_as()
@@ -212,7 +219,12 @@ def execution(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012}"
 
 
-def _call(principal: Principal | None = None, bearer: str | None = None, key: str | None = None) -> Call:
+def _call(
+    principal: Principal | None = None,
+    bearer: str | None = None,
+    key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Call:
     return Call(
         principal=principal,
         request_id="req-1",
@@ -221,5 +233,5 @@ def _call(principal: Principal | None = None, bearer: str | None = None, key: st
         idempotency_key=key,
         method="/test",
         rest=False,
-        headers={},
+        headers=headers or {},
     )
