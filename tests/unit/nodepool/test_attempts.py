@@ -114,7 +114,7 @@ def test_a_series_of_replacements_is_broken_by_its_own_vm_being_ready_and_a_refu
     assert rules.next_replacement(attempt(**values)) == following
 
 
-@pytest.mark.req("NP-049", "NP-051")
+@pytest.mark.req("NP-049", "NP-051", "OPEN-040")
 def test_the_fourth_loss_in_a_row_parks_with_the_join_preconditions() -> None:
     third = attempt(loss=Loss.NEVER_JOINED, replacement=2, loss_detail="it never came")
     assert rules.parks({0: third}) is None

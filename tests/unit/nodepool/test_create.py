@@ -34,7 +34,7 @@ async def stored(rig: Rig, count: int) -> bool:
     return await rows(rig) == count
 
 
-@pytest.mark.req("NP-009", "NP-010", "NP-011", "NP-012", "NP-013", "NP-014", "NP-027")
+@pytest.mark.req("NP-009", "NP-010", "NP-011", "NP-012", "NP-013", "NP-014", "NP-027", "OPEN-041")
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
@@ -81,7 +81,7 @@ async def test_zones_in_each_clouds_own_shape_and_unknown_vm_types_are_accepted(
     assert (made.zone or None) == wanted.get("zone")
 
 
-@pytest.mark.req("NP-006", "CL-137")
+@pytest.mark.req("NP-006", "CL-137", "OPEN-033")
 @pytest.mark.parametrize(
     ("state", "accepting", "code"),
     [
@@ -119,7 +119,7 @@ async def test_an_unknown_credential_is_refused_by_its_name(rig: Rig) -> None:
     assert "'nobody'" in error.message
 
 
-@pytest.mark.req("NP-004", "CLI-001")
+@pytest.mark.req("NP-004", "OPEN-032")
 @pytest.mark.parametrize("url", ["", "https://cl-1.anycloud.sh"])
 async def test_an_installer_refuses_and_names_the_hosted_api_when_it_knows_one(tmp_path: Any, url: str) -> None:
     rig = Rig(tmp_path)
@@ -132,7 +132,7 @@ async def test_an_installer_refuses_and_names_the_hosted_api_when_it_knows_one(t
     rig.stop()
 
 
-@pytest.mark.req("NP-015", "AU-022", "AU-023", "AU-024")
+@pytest.mark.req("AU-022", "AU-023", "AU-024")
 @pytest.mark.parametrize(
     "problem",
     [
@@ -156,7 +156,7 @@ async def test_a_cluster_that_cannot_be_asked_refuses_for_now(rig: Rig) -> None:
     assert "no route" in error.message
 
 
-@pytest.mark.req("DP-136")
+@pytest.mark.req("OPEN-016")
 async def test_live_names_are_unique_whatever_their_case_and_never_an_id(rig: Rig) -> None:
     made = await rig.create("Voice")
     for name in ("Voice", "voice", made.id):

@@ -16,7 +16,7 @@ def vm(number: int, *, ready: bool = True, since: int | None = None, stage: Stag
     return Attempt(f"at-{number}-x", number, "np-1", 0, 0, f"n{number}", "t", stage, 0, **values)
 
 
-@pytest.mark.req("IN-001")
+@pytest.mark.req("IN-001", "OPEN-045")
 def test_the_lowest_ready_attempt_in_the_order_of_issue_is_elected() -> None:
     assert elect(None, [vm(10), vm(9), vm(2, ready=False, since=0)], 0) == "at-9-x"
     assert elect(None, [vm(10), vm(9)], 0) == "at-9-x"  # as text, 10 would come first
@@ -30,7 +30,7 @@ def test_two_minutes_of_not_ready_hand_the_role_to_the_lowest_other_ready_vm() -
     assert elect("at-1-x", vms, 1000 + TAKEOVER_MS) == "at-2-x"
 
 
-@pytest.mark.req("IN-005")
+@pytest.mark.req("OPEN-046")
 def test_the_role_does_not_go_back_when_the_old_entry_recovers() -> None:
     assert elect("at-2-x", [vm(1), vm(2)], 0) == "at-2-x"
 

@@ -71,7 +71,7 @@ async def test_a_running_pool_has_every_published_key_and_no_other(rig: Rig) -> 
     }
 
 
-@pytest.mark.req("NP-060")
+@pytest.mark.req("NP-060", "OPEN-034")
 async def test_states_are_the_published_ones(rig: Rig) -> None:
     pool_id = (await rig.create()).id
     seen = [await shown(rig)]

@@ -26,7 +26,7 @@ async def test_a_node_that_claims_the_pool_without_being_its_vm_fails_it_and_is_
     assert pool.counts.ready == (0 if name == own else 1)
 
 
-@pytest.mark.req("NP-055")
+@pytest.mark.req("OPEN-035")
 async def test_a_failed_pool_runs_again_once_the_stray_is_gone(rig: Rig) -> None:
     pool_id = await rig.running()
     rig.world.add_node("stranger", {names.LABEL_NODE_POOL: pool_id})

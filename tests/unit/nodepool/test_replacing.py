@@ -59,7 +59,7 @@ async def test_three_replacements_in_a_row_are_bought_and_the_fourth_loss_parks_
     assert (await rig.pool(pool_id)).state == "failed"
 
 
-@pytest.mark.req("NP-050")
+@pytest.mark.req("NP-050", "OPEN-038")
 async def test_a_ready_sibling_does_not_break_a_series_and_the_replacement_itself_does(rig: Rig) -> None:
     pool_id = await rig.running(count=2)
     rig.world.joining = False
@@ -75,7 +75,7 @@ async def test_a_ready_sibling_does_not_break_a_series_and_the_replacement_itsel
     assert [a.replacement for a in await rig.attempts(pool_id) if a.place == 0] == [0, 1, 2, 1]
 
 
-@pytest.mark.req("NP-052", "NP-053", "NP-054")
+@pytest.mark.req("NP-052", "NP-053", "NP-054", "OPEN-039")
 async def test_refused_purchases_back_off_and_the_fifth_parks(rig: Rig) -> None:
     rig.world.booting = False
     pool_id = (await rig.create()).id
@@ -133,6 +133,7 @@ async def test_a_retried_purchase_replaces_its_token(rig: Rig) -> None:
     assert most == 1
 
 
+@pytest.mark.req("OPEN-037")
 async def test_an_outage_of_the_cluster_replaces_nothing(rig: Rig) -> None:
     rig.world.joining = False
     pool_id = (await rig.create(count=2)).id
@@ -148,6 +149,7 @@ async def test_an_outage_of_the_cluster_replaces_nothing(rig: Rig) -> None:
     assert sorted(await replacements(rig, pool_id)) == [0, 0, 1, 1]
 
 
+@pytest.mark.req("OPEN-037")
 async def test_time_goes_on_where_it_stood_when_the_api_was_down(rig: Rig) -> None:
     rig.world.joining = False
     pool_id = (await rig.create()).id
@@ -192,7 +194,7 @@ async def test_a_lost_vm_is_cordoned_and_its_node_and_password_go_only_after_its
     assert first.stage is Stage.CLOSED
 
 
-@pytest.mark.req("NP-046")
+@pytest.mark.req("OPEN-036", "DP-029")
 async def test_a_running_pool_stays_running_when_a_node_turns_not_ready_and_takes_no_work_without_one(
     rig: Rig,
 ) -> None:

@@ -58,7 +58,7 @@ async def test_an_attempt_is_closed_only_once_its_vms_end_is_confirmed(rig: Rig)
     assert (await servicer.ListClosedAttempts(request, None)).attempt_ids == [one]
 
 
-@pytest.mark.req("DP-028", "WK-006")
+@pytest.mark.req("DP-028", "OPEN-034")
 @pytest.mark.parametrize("state", ["creating", "failed", "deleting"])
 async def test_a_pool_that_does_not_run_is_refused_by_its_state(rig: Rig, state: str) -> None:
     rig.world.ending = False
@@ -81,7 +81,7 @@ async def test_an_unknown_or_deleted_pool_is_refused(rig: Rig) -> None:
         assert "There is no node-pool" in (await rig.hold(asked) or "")
 
 
-@pytest.mark.req("DP-032", "AD-029")
+@pytest.mark.req("DP-032")
 async def test_the_devices_of_ready_nodes_are_given_out_once(rig: Rig) -> None:
     rig.world.gpus = 4
     pool_id = await rig.running("gpu", 2, vm_types=["g4dn.12xlarge"])
