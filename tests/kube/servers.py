@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
 from anycloud_common.kube import Kube
 
-from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane, Datastore
 from tests.support.sandbox import Sandbox
 
 Name = Literal["sandbox", "kubernetes"]
@@ -61,10 +62,13 @@ class SandboxServer:
 
 
 class KubernetesServer:
+    """The real one, on etcd; on kine, as K3s has it, with ANYCLOUD_KUBE_DATASTORE=kine."""
+
     name: Name = "kubernetes"
 
     def __init__(self, directory: Path) -> None:
-        self.plane = ControlPlane(directory)
+        datastore: Datastore = "kine" if os.environ.get("ANYCLOUD_KUBE_DATASTORE") == "kine" else "etcd"
+        self.plane = ControlPlane(directory, datastore)
         self.plane.__enter__()
         self.endpoint, self.ca, self.token = self.plane.endpoint, self.plane.ca, self.plane.token
 

@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def test_lint_finds_nothing() -> None:
 @needs_helm
 def test_the_manifests_are_the_recorded_ones() -> None:
     """ANYCLOUD_UPDATE_GOLDEN=1 records them anew."""
-    text = helm.template(helm.values())
+    text = re.sub(r"\n+", "\n", helm.template(helm.values()))  # Helm 3 and 4 differ in blank lines
     if os.environ.get("ANYCLOUD_UPDATE_GOLDEN"):
         GOLDEN.write_text(text)
     assert text == GOLDEN.read_text()

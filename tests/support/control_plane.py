@@ -110,9 +110,10 @@ class ControlPlane:
         self.stop()
 
     def start(self) -> None:
-        """Returns once it serves and its controllers work."""
+        """Returns once it serves and its controllers work; after a stop, with the objects and keys from before."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._write_files()
+        if not self.kubeconfig().exists():
+            self._write_files()
         self._start_store()
         self.start_api_server()
         self._start_controllers()

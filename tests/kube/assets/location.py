@@ -18,7 +18,7 @@ PROGRAMS = {
     "kubectl": ("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
     "kubelet": ("kubernetes", "k8s.io/kubernetes/cmd/kubelet"),
     "kine": ("kine", "github.com/k3s-io/kine"),
-    "helm": ("helm", "helm.sh/helm/v3/cmd/helm"),
+    "helm": ("helm", "helm.sh/helm/v4/cmd/helm"),
     "helm-controller": ("helm-controller", "github.com/k3s-io/helm-controller"),
 }
 
