@@ -15,8 +15,9 @@ from anycloud_common.reconcile import Outcome
 from anycloud_common.server.draining import Draining
 from anycloud_common.store import Store
 from anycloud_deployment.app import Outside, Service
-from anycloud_deployment.domain.model import Deployment, PodFact
+from anycloud_deployment.domain.model import Deployment, PodFact, Revision
 from anycloud_deployment.store import deployments
+from anycloud_deployment.store.revisions import Revisions
 from anycloud_release.migrate import migrate_service
 from anycloudapi.deployment.v1 import deployments_pb2, jobs_pb2, states_pb2, workloads_pb2
 
@@ -217,6 +218,11 @@ class Rig:
 def execution(number: int) -> str:
     """A UUID for tests."""
     return f"00000000-0000-4000-8000-{number:012}"
+
+
+async def revision_of(rig: Rig, deployment_id: str, generation: int) -> Revision:
+    """A stored revision."""
+    return await rig.store.read(lambda conn: Revisions(rig.cipher).get(conn, deployment_id, generation))
 
 
 def _call(

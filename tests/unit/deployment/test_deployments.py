@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from anycloud_common.errors import ApiError
 from anycloud_common.kube import KubeError
-from anycloud_deployment.domain.model import Pool, Revision
-from anycloud_deployment.store.revisions import Revisions
+from anycloud_deployment.domain.model import Pool
 from anycloudapi.common.v1 import types_pb2
 from anycloudapi.deployment.v1 import deployments_pb2 as pb
 
 from tests.unit.deployment.fakes import GPU_POOL, POOL
-from tests.unit.deployment.rig import Rig, execution
+from tests.unit.deployment.rig import Rig, execution, revision_of
 
 Docker = types_pb2.DockerOptions
 Status = pb.Deployment.Status
@@ -324,7 +323,3 @@ async def test_jobs_that_hold_up_an_upgrade_are_named_ten_at_most_with_their_rev
     before = await rig.stored(deployment_id)
     await rig.get("voice")
     assert await rig.stored(deployment_id) == before
-
-
-async def revision_of(rig: Rig, deployment_id: str, generation: int) -> Revision:
-    return await rig.store.read(lambda conn: Revisions(rig.cipher).get(conn, deployment_id, generation))
