@@ -95,6 +95,10 @@ class ApiError(Exception):
         self.data = data
 
 
+class NotAvailable(Exception):
+    """Raised by handlers of what the contract lists and this product doesn't do; one sentence that says what."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """All that an error answer says. `violations` are (field, what is wrong) of a misshapen request."""
@@ -146,6 +150,11 @@ def invalid_request(message: str, violations: tuple[tuple[str, str], ...] = ()) 
     """A request without the declared shape, at a method that declares no code for it."""
     status = grpc.StatusCode.INVALID_ARGUMENT.value[0]
     return Problem("INVALID_REQUEST", False, message, 400, status, violations=violations)
+
+
+def not_available(message: str) -> Problem:
+    """No method declares it: clients take it for an error that they don't know."""
+    return Problem("NOT_AVAILABLE", False, message, 403, grpc.StatusCode.PERMISSION_DENIED.value[0])
 
 
 def from_rpc(error: grpc.RpcError) -> ApiError | None:

@@ -94,6 +94,7 @@ async def test_a_line_is_there_before_the_stream_ends(probe: Probe, client: http
         ("raise-declared", (404, "CLUSTER_NOT_FOUND", True)),
         ("raise-data", (404, "CREDENTIAL_NOT_FOUND", True)),
         ("raise-undeclared", (409, "SECRET_IN_USE", False)),
+        ("raise-not-available", (403, "NOT_AVAILABLE", False)),
         ("raise-busy", (503, "CLUSTER_UNAVAILABLE", True)),
         ("raise-crash", (500, "INTERNAL", False)),
         ("abort", (500, "INTERNAL", False)),

@@ -61,6 +61,11 @@ def test_a_broken_rule_names_the_parameter(name: str, value: str, text: str) -> 
     assert refusal("ListThings", b"", "", **{name: value}) == text
 
 
+def test_a_required_parameter_has_to_be_there_and_may_be_empty() -> None:
+    assert refusal("CountThings") == "owner: is required"
+    assert request("CountThings", owner="") == pb.CountThingsRequest()
+
+
 @pytest.mark.parametrize("values", [["1", "2"], ["1", "1"]])
 def test_a_parameter_given_twice_is_refused(values: list[str]) -> None:
     assert refusal("ListThings", wait_ms=values) == "waitMs: is given more than once"

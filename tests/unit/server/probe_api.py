@@ -17,7 +17,7 @@ import grpc
 import orjson
 from anycloud_common import calls
 from anycloud_common.calls import Principal
-from anycloud_common.errors import ApiError
+from anycloud_common.errors import ApiError, NotAvailable
 from anycloud_common.rest import route, wrapper
 from anycloud_common.server import Draining, ServerKit
 from anycloud_common.settings import Settings
@@ -111,6 +111,7 @@ FAILURES: dict[str, Any] = {
     ),
     "raise-busy": lambda: StoreBusyLike("queue full"),
     "raise-crash": lambda: RuntimeError("secret detail acapi_leaked"),
+    "raise-not-available": lambda: NotAvailable("No things are sold here."),
     "raise-refused": lambda: ApiError("UNAUTHORIZED", "no"),
 }
 

@@ -224,6 +224,19 @@ async def test_a_code_that_the_method_does_not_declare_is_answered_as_undeclared
     assert [r.levelno for r in caplog.records if "declare" in r.message] == [logging.ERROR]
 
 
+async def test_what_is_not_available_is_said_so_in_both_forms(
+    probe: Probe, channel: Channel, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "No things are sold here."
+    answer = await rest(channel, GET, name=["raise-not-available"])
+    assert answer == (403, {"code": "NOT_AVAILABLE", "defined": False, "message": said, "status": 403})
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await thing(channel, "raise-not-available")
+    assert (failed.value.code(), failed.value.details()) == (grpc.StatusCode.PERMISSION_DENIED, said)
+    assert b"NOT_AVAILABLE" in dict(failed.value.trailing_metadata() or ())[errors.STATUS_DETAILS]
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
 async def test_a_store_that_is_busy_is_the_methods_503(probe: Probe, channel: Channel) -> None:
     answer = await rest(channel, GET, name=["raise-busy"])
     assert (answer.status, answer.body["code"], answer.body["defined"]) == (503, "CLUSTER_UNAVAILABLE", True)

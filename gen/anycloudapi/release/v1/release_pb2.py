@@ -28,7 +28,7 @@ from google.api import field_behavior_pb2 as google_dot_api_dot_field__behavior_
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$anycloudapi/release/v1/release.proto\x12\x16\x61nycloudapi.release.v1\x1a!anycloudapi/rest/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x19\n\x17GetSystemReleaseRequest\"\xee\x06\n\rReleaseStatus\x12\x16\n\x0eserved_version\x18\x01 \x01(\t\x12\x1b\n\x0eschema_version\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x43\n\x07upgrade\x18\x03 \x01(\x0b\x32-.anycloudapi.release.v1.ReleaseStatus.UpgradeH\x01\x88\x01\x01\x12\x43\n\x07rollout\x18\x04 \x01(\x0b\x32-.anycloudapi.release.v1.ReleaseStatus.RolloutH\x02\x88\x01\x01\x1a\xae\x02\n\x07Upgrade\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x42\n\x05state\x18\x02 \x01(\x0e\x32\x33.anycloudapi.release.v1.ReleaseStatus.Upgrade.State\x12\x13\n\x0b\x61pi_version\x18\x03 \x01(\t\x12\x11\n\tapi_image\x18\x04 \x01(\t\x12\x17\n\nlast_error\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x12\n\ncreated_at\x18\x06 \x01(\x03\x12\x12\n\nupdated_at\x18\x07 \x01(\x03\"W\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x12\n\x0eSTATE_STARTING\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x42\r\n\x0b_last_error\x1a\xd4\x01\n\x07Rollout\x12\x10\n\x08replicas\x18\x01 \x01(\x03\x12\x16\n\x0eready_replicas\x18\x02 \x01(\x03\x12\x18\n\x10updated_replicas\x18\x03 \x01(\x03\x12 \n\x13observed_generation\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x43\n\nconditions\x18\x05 \x03(\x0b\x32/.anycloudapi.release.v1.ReleaseStatus.Condition:\x06\x8a\xe7\x18\x02\x08\x01\x42\x16\n\x14_observed_generation\x1ak\n\tCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x13\n\x06reason\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x14\n\x07message\x18\x04 \x01(\tH\x01\x88\x01\x01\x42\t\n\x07_reasonB\n\n\x08_messageB\x11\n\x0f_schema_versionB\n\n\x08_upgradeB\n\n\x08_rollout\"8\n\x18GetDatabaseSchemaRequest\x12\x12\n\x05table\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_table\"\xf6\x06\n\x0e\x44\x61tabaseSchema\x12<\n\x06tables\x18\x01 \x03(\x0b\x32,.anycloudapi.release.v1.DatabaseSchema.Table\x1a\xeb\x02\n\x05Table\x12\x0c\n\x04name\x18\x01 \x01(\t\x12?\n\x04type\x18\x02 \x01(\x0e\x32\x31.anycloudapi.release.v1.DatabaseSchema.Table.Type\x12>\n\x07\x63olumns\x18\x03 \x03(\x0b\x32-.anycloudapi.release.v1.DatabaseSchema.Column\x12O\n\x0c\x66oreign_keys\x18\x04 \x03(\x0b\x32\x31.anycloudapi.release.v1.DatabaseSchema.ForeignKeyB\x06\x8a\xe7\x18\x02\x08\x01\x12\x45\n\x07indexes\x18\x05 \x03(\x0b\x32,.anycloudapi.release.v1.DatabaseSchema.IndexB\x06\x8a\xe7\x18\x02\x08\x01\";\n\x04Type\x12\x14\n\x10TYPE_UNSPECIFIED\x10\x00\x12\x0e\n\nTYPE_TABLE\x10\x01\x12\r\n\tTYPE_VIEW\x10\x02\x1a\x91\x01\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x18\n\x08not_null\x18\x03 \x01(\x08\x42\x06\x8a\xe7\x18\x02\x08\x01\x12\x1b\n\x0bprimary_key\x18\x04 \x01(\x08\x42\x06\x8a\xe7\x18\x02\x08\x01\x12\"\n\rdefault_value\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02\x08\x01H\x00\x88\x01\x01\x42\x10\n\x0e_default_value\x1a\xbf\x01\n\nForeignKey\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\x45\n\nreferences\x18\x02 \x01(\x0b\x32\x31.anycloudapi.release.v1.DatabaseSchema.References\x12\x1e\n\ton_delete\x18\x03 \x01(\tB\x06\x8a\xe7\x18\x02\x08\x01H\x00\x88\x01\x01\x12\x1e\n\ton_update\x18\x04 \x01(\tB\x06\x8a\xe7\x18\x02\x08\x01H\x01\x88\x01\x01\x42\x0c\n\n_on_deleteB\x0c\n\n_on_update\x1a+\n\nReferences\x12\r\n\x05table\x18\x01 \x01(\t\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\t\x1a-\n\x05Index\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x06unique\x18\x02 \x01(\x08\x42\x06\x8a\xe7\x18\x02\x08\x01:\x06\x8a\xe7\x18\x02\x08\x01\"J\n\x14QueryDatabaseRequest\x12\x32\n\x05query\x18\x01 \x01(\x0b\x32\x1d.anycloudapi.release.v1.QueryB\x04\xe2\x41\x01\x02\" \n\x05Query\x12\x17\n\x03sql\x18\x01 \x01(\tB\n\xe2\x41\x01\x02\x8a\xe7\x18\x02@\x01\"\xf7\x01\n\x0bQueryResult\x12\x35\n\x04rows\x18\x01 \x03(\x0b\x32\'.anycloudapi.release.v1.QueryResult.Row\x12\x11\n\trow_count\x18\x02 \x01(\x03\x12\x11\n\ttruncated\x18\x03 \x01(\x08\x1aN\n\x03Row\x12?\n\x05\x63\x65lls\x18\x01 \x03(\x0b\x32(.anycloudapi.release.v1.QueryResult.CellB\x06\x8a\xe7\x18\x02x\x01:\x06\x8a\xe7\x18\x02\x10\x01\x1a;\n\x04\x43\x65ll\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value2\xd6\x01\n\rSystemRelease\x12\xc4\x01\n\x10GetSystemRelease\x12/.anycloudapi.release.v1.GetSystemReleaseRequest\x1a%.anycloudapi.release.v1.ReleaseStatus\"X\x8a\xe7\x18:\"\x1aSYSTEM_RELEASE_UNAVAILABLE2\x1aSYSTEM_RELEASE_UNAVAILABLE@\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/system-release2\xc9\x02\n\x08\x44\x61tabase\x12\x8a\x01\n\x11GetDatabaseSchema\x12\x30.anycloudapi.release.v1.GetDatabaseSchemaRequest\x1a&.anycloudapi.release.v1.DatabaseSchema\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/database/schema\x12\xaf\x01\n\rQueryDatabase\x12,.anycloudapi.release.v1.QueryDatabaseRequest\x1a#.anycloudapi.release.v1.QueryResult\"K\x8a\xe7\x18$\"\x10\x44\x42_QUERY_INVALID*\x10\x44\x42_QUERY_INVALID\x82\xd3\xe4\x93\x02\x1d\"\x14/v1/database/queries:\x05queryb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$anycloudapi/release/v1/release.proto\x12\x16\x61nycloudapi.release.v1\x1a!anycloudapi/rest/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x19\n\x17GetSystemReleaseRequest\"\xee\x06\n\rReleaseStatus\x12\x16\n\x0eserved_version\x18\x01 \x01(\t\x12\x1b\n\x0eschema_version\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x43\n\x07upgrade\x18\x03 \x01(\x0b\x32-.anycloudapi.release.v1.ReleaseStatus.UpgradeH\x01\x88\x01\x01\x12\x43\n\x07rollout\x18\x04 \x01(\x0b\x32-.anycloudapi.release.v1.ReleaseStatus.RolloutH\x02\x88\x01\x01\x1a\xae\x02\n\x07Upgrade\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x42\n\x05state\x18\x02 \x01(\x0e\x32\x33.anycloudapi.release.v1.ReleaseStatus.Upgrade.State\x12\x13\n\x0b\x61pi_version\x18\x03 \x01(\t\x12\x11\n\tapi_image\x18\x04 \x01(\t\x12\x17\n\nlast_error\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x12\n\ncreated_at\x18\x06 \x01(\x03\x12\x12\n\nupdated_at\x18\x07 \x01(\x03\"W\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x12\n\x0eSTATE_STARTING\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x42\r\n\x0b_last_error\x1a\xd4\x01\n\x07Rollout\x12\x10\n\x08replicas\x18\x01 \x01(\x03\x12\x16\n\x0eready_replicas\x18\x02 \x01(\x03\x12\x18\n\x10updated_replicas\x18\x03 \x01(\x03\x12 \n\x13observed_generation\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x43\n\nconditions\x18\x05 \x03(\x0b\x32/.anycloudapi.release.v1.ReleaseStatus.Condition:\x06\x8a\xe7\x18\x02\x08\x01\x42\x16\n\x14_observed_generation\x1ak\n\tCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x13\n\x06reason\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x14\n\x07message\x18\x04 \x01(\tH\x01\x88\x01\x01\x42\t\n\x07_reasonB\n\n\x08_messageB\x11\n\x0f_schema_versionB\n\n\x08_upgradeB\n\n\x08_rollout\"Z\n\x1bRequestSystemReleaseRequest\x12;\n\x06target\x18\x01 \x01(\x0b\x32%.anycloudapi.release.v1.ReleaseTargetB\x04\xe2\x41\x01\x02\"-\n\rReleaseTarget\x12\x1c\n\x05image\x18\x01 \x01(\tB\r\xe2\x41\x01\x02\x8a\xe7\x18\x05@\x01H\x80\x04\"\x82\x01\n\x1cRequestSystemReleaseResponse\x12\x11\n\tunchanged\x18\x01 \x01(\x08\x12\x43\n\x07upgrade\x18\x02 \x01(\x0b\x32-.anycloudapi.release.v1.ReleaseStatus.UpgradeH\x00\x88\x01\x01\x42\n\n\x08_upgrade\"8\n\x18GetDatabaseSchemaRequest\x12\x12\n\x05table\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_table\"\xf6\x06\n\x0e\x44\x61tabaseSchema\x12<\n\x06tables\x18\x01 \x03(\x0b\x32,.anycloudapi.release.v1.DatabaseSchema.Table\x1a\xeb\x02\n\x05Table\x12\x0c\n\x04name\x18\x01 \x01(\t\x12?\n\x04type\x18\x02 \x01(\x0e\x32\x31.anycloudapi.release.v1.DatabaseSchema.Table.Type\x12>\n\x07\x63olumns\x18\x03 \x03(\x0b\x32-.anycloudapi.release.v1.DatabaseSchema.Column\x12O\n\x0c\x66oreign_keys\x18\x04 \x03(\x0b\x32\x31.anycloudapi.release.v1.DatabaseSchema.ForeignKeyB\x06\x8a\xe7\x18\x02\x08\x01\x12\x45\n\x07indexes\x18\x05 \x03(\x0b\x32,.anycloudapi.release.v1.DatabaseSchema.IndexB\x06\x8a\xe7\x18\x02\x08\x01\";\n\x04Type\x12\x14\n\x10TYPE_UNSPECIFIED\x10\x00\x12\x0e\n\nTYPE_TABLE\x10\x01\x12\r\n\tTYPE_VIEW\x10\x02\x1a\x91\x01\n\x06\x43olumn\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x18\n\x08not_null\x18\x03 \x01(\x08\x42\x06\x8a\xe7\x18\x02\x08\x01\x12\x1b\n\x0bprimary_key\x18\x04 \x01(\x08\x42\x06\x8a\xe7\x18\x02\x08\x01\x12\"\n\rdefault_value\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02\x08\x01H\x00\x88\x01\x01\x42\x10\n\x0e_default_value\x1a\xbf\x01\n\nForeignKey\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\x45\n\nreferences\x18\x02 \x01(\x0b\x32\x31.anycloudapi.release.v1.DatabaseSchema.References\x12\x1e\n\ton_delete\x18\x03 \x01(\tB\x06\x8a\xe7\x18\x02\x08\x01H\x00\x88\x01\x01\x12\x1e\n\ton_update\x18\x04 \x01(\tB\x06\x8a\xe7\x18\x02\x08\x01H\x01\x88\x01\x01\x42\x0c\n\n_on_deleteB\x0c\n\n_on_update\x1a+\n\nReferences\x12\r\n\x05table\x18\x01 \x01(\t\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\t\x1a-\n\x05Index\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x06unique\x18\x02 \x01(\x08\x42\x06\x8a\xe7\x18\x02\x08\x01:\x06\x8a\xe7\x18\x02\x08\x01\"J\n\x14QueryDatabaseRequest\x12\x32\n\x05query\x18\x01 \x01(\x0b\x32\x1d.anycloudapi.release.v1.QueryB\x04\xe2\x41\x01\x02\" \n\x05Query\x12\x17\n\x03sql\x18\x01 \x01(\tB\n\xe2\x41\x01\x02\x8a\xe7\x18\x02@\x01\"\xf7\x01\n\x0bQueryResult\x12\x35\n\x04rows\x18\x01 \x03(\x0b\x32\'.anycloudapi.release.v1.QueryResult.Row\x12\x11\n\trow_count\x18\x02 \x01(\x03\x12\x11\n\ttruncated\x18\x03 \x01(\x08\x1aN\n\x03Row\x12?\n\x05\x63\x65lls\x18\x01 \x03(\x0b\x32(.anycloudapi.release.v1.QueryResult.CellB\x06\x8a\xe7\x18\x02x\x01:\x06\x8a\xe7\x18\x02\x10\x01\x1a;\n\x04\x43\x65ll\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value2\x87\x04\n\rSystemRelease\x12\xc4\x01\n\x10GetSystemRelease\x12/.anycloudapi.release.v1.GetSystemReleaseRequest\x1a%.anycloudapi.release.v1.ReleaseStatus\"X\x8a\xe7\x18:\"\x1aSYSTEM_RELEASE_UNAVAILABLE2\x1aSYSTEM_RELEASE_UNAVAILABLE@\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/system-release\x12\xae\x02\n\x14RequestSystemRelease\x12\x33.anycloudapi.release.v1.RequestSystemReleaseRequest\x1a\x34.anycloudapi.release.v1.RequestSystemReleaseResponse\"\xaa\x01\x8a\xe7\x18\x83\x01\x08\xca\x01\"\x16SYSTEM_RELEASE_REFUSED\"\x14SYSTEM_RELEASE_STALE\"\x1aSYSTEM_RELEASE_UNAVAILABLE*\x16SYSTEM_RELEASE_REFUSED2\x1aSYSTEM_RELEASE_UNAVAILABLE@\x01\x82\xd3\xe4\x93\x02\x1c\"\x12/v1/system-release:\x06target2\xc9\x02\n\x08\x44\x61tabase\x12\x8a\x01\n\x11GetDatabaseSchema\x12\x30.anycloudapi.release.v1.GetDatabaseSchemaRequest\x1a&.anycloudapi.release.v1.DatabaseSchema\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/database/schema\x12\xaf\x01\n\rQueryDatabase\x12,.anycloudapi.release.v1.QueryDatabaseRequest\x1a#.anycloudapi.release.v1.QueryResult\"K\x8a\xe7\x18$\"\x10\x44\x42_QUERY_INVALID*\x10\x44\x42_QUERY_INVALID\x82\xd3\xe4\x93\x02\x1d\"\x14/v1/database/queries:\x05queryb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,6 +37,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_RELEASESTATUS_ROLLOUT']._loaded_options = None
   _globals['_RELEASESTATUS_ROLLOUT']._serialized_options = b'\212\347\030\002\010\001'
+  _globals['_REQUESTSYSTEMRELEASEREQUEST'].fields_by_name['target']._loaded_options = None
+  _globals['_REQUESTSYSTEMRELEASEREQUEST'].fields_by_name['target']._serialized_options = b'\342A\001\002'
+  _globals['_RELEASETARGET'].fields_by_name['image']._loaded_options = None
+  _globals['_RELEASETARGET'].fields_by_name['image']._serialized_options = b'\342A\001\002\212\347\030\005@\001H\200\004'
   _globals['_DATABASESCHEMA_TABLE'].fields_by_name['foreign_keys']._loaded_options = None
   _globals['_DATABASESCHEMA_TABLE'].fields_by_name['foreign_keys']._serialized_options = b'\212\347\030\002\010\001'
   _globals['_DATABASESCHEMA_TABLE'].fields_by_name['indexes']._loaded_options = None
@@ -65,6 +69,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUERYRESULT_ROW']._serialized_options = b'\212\347\030\002\020\001'
   _globals['_SYSTEMRELEASE'].methods_by_name['GetSystemRelease']._loaded_options = None
   _globals['_SYSTEMRELEASE'].methods_by_name['GetSystemRelease']._serialized_options = b'\212\347\030:\"\032SYSTEM_RELEASE_UNAVAILABLE2\032SYSTEM_RELEASE_UNAVAILABLE@\001\202\323\344\223\002\024\022\022/v1/system-release'
+  _globals['_SYSTEMRELEASE'].methods_by_name['RequestSystemRelease']._loaded_options = None
+  _globals['_SYSTEMRELEASE'].methods_by_name['RequestSystemRelease']._serialized_options = b'\212\347\030\203\001\010\312\001\"\026SYSTEM_RELEASE_REFUSED\"\024SYSTEM_RELEASE_STALE\"\032SYSTEM_RELEASE_UNAVAILABLE*\026SYSTEM_RELEASE_REFUSED2\032SYSTEM_RELEASE_UNAVAILABLE@\001\202\323\344\223\002\034\"\022/v1/system-release:\006target'
   _globals['_DATABASE'].methods_by_name['GetDatabaseSchema']._loaded_options = None
   _globals['_DATABASE'].methods_by_name['GetDatabaseSchema']._serialized_options = b'\202\323\344\223\002\025\022\023/v1/database/schema'
   _globals['_DATABASE'].methods_by_name['QueryDatabase']._loaded_options = None
@@ -81,34 +87,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RELEASESTATUS_ROLLOUT']._serialized_end=946
   _globals['_RELEASESTATUS_CONDITION']._serialized_start=948
   _globals['_RELEASESTATUS_CONDITION']._serialized_end=1055
-  _globals['_GETDATABASESCHEMAREQUEST']._serialized_start=1100
-  _globals['_GETDATABASESCHEMAREQUEST']._serialized_end=1156
-  _globals['_DATABASESCHEMA']._serialized_start=1159
-  _globals['_DATABASESCHEMA']._serialized_end=2045
-  _globals['_DATABASESCHEMA_TABLE']._serialized_start=1240
-  _globals['_DATABASESCHEMA_TABLE']._serialized_end=1603
-  _globals['_DATABASESCHEMA_TABLE_TYPE']._serialized_start=1544
-  _globals['_DATABASESCHEMA_TABLE_TYPE']._serialized_end=1603
-  _globals['_DATABASESCHEMA_COLUMN']._serialized_start=1606
-  _globals['_DATABASESCHEMA_COLUMN']._serialized_end=1751
-  _globals['_DATABASESCHEMA_FOREIGNKEY']._serialized_start=1754
-  _globals['_DATABASESCHEMA_FOREIGNKEY']._serialized_end=1945
-  _globals['_DATABASESCHEMA_REFERENCES']._serialized_start=1947
-  _globals['_DATABASESCHEMA_REFERENCES']._serialized_end=1990
-  _globals['_DATABASESCHEMA_INDEX']._serialized_start=1992
-  _globals['_DATABASESCHEMA_INDEX']._serialized_end=2037
-  _globals['_QUERYDATABASEREQUEST']._serialized_start=2047
-  _globals['_QUERYDATABASEREQUEST']._serialized_end=2121
-  _globals['_QUERY']._serialized_start=2123
-  _globals['_QUERY']._serialized_end=2155
-  _globals['_QUERYRESULT']._serialized_start=2158
-  _globals['_QUERYRESULT']._serialized_end=2405
-  _globals['_QUERYRESULT_ROW']._serialized_start=2266
-  _globals['_QUERYRESULT_ROW']._serialized_end=2344
-  _globals['_QUERYRESULT_CELL']._serialized_start=2346
-  _globals['_QUERYRESULT_CELL']._serialized_end=2405
-  _globals['_SYSTEMRELEASE']._serialized_start=2408
-  _globals['_SYSTEMRELEASE']._serialized_end=2622
-  _globals['_DATABASE']._serialized_start=2625
-  _globals['_DATABASE']._serialized_end=2954
+  _globals['_REQUESTSYSTEMRELEASEREQUEST']._serialized_start=1100
+  _globals['_REQUESTSYSTEMRELEASEREQUEST']._serialized_end=1190
+  _globals['_RELEASETARGET']._serialized_start=1192
+  _globals['_RELEASETARGET']._serialized_end=1237
+  _globals['_REQUESTSYSTEMRELEASERESPONSE']._serialized_start=1240
+  _globals['_REQUESTSYSTEMRELEASERESPONSE']._serialized_end=1370
+  _globals['_GETDATABASESCHEMAREQUEST']._serialized_start=1372
+  _globals['_GETDATABASESCHEMAREQUEST']._serialized_end=1428
+  _globals['_DATABASESCHEMA']._serialized_start=1431
+  _globals['_DATABASESCHEMA']._serialized_end=2317
+  _globals['_DATABASESCHEMA_TABLE']._serialized_start=1512
+  _globals['_DATABASESCHEMA_TABLE']._serialized_end=1875
+  _globals['_DATABASESCHEMA_TABLE_TYPE']._serialized_start=1816
+  _globals['_DATABASESCHEMA_TABLE_TYPE']._serialized_end=1875
+  _globals['_DATABASESCHEMA_COLUMN']._serialized_start=1878
+  _globals['_DATABASESCHEMA_COLUMN']._serialized_end=2023
+  _globals['_DATABASESCHEMA_FOREIGNKEY']._serialized_start=2026
+  _globals['_DATABASESCHEMA_FOREIGNKEY']._serialized_end=2217
+  _globals['_DATABASESCHEMA_REFERENCES']._serialized_start=2219
+  _globals['_DATABASESCHEMA_REFERENCES']._serialized_end=2262
+  _globals['_DATABASESCHEMA_INDEX']._serialized_start=2264
+  _globals['_DATABASESCHEMA_INDEX']._serialized_end=2309
+  _globals['_QUERYDATABASEREQUEST']._serialized_start=2319
+  _globals['_QUERYDATABASEREQUEST']._serialized_end=2393
+  _globals['_QUERY']._serialized_start=2395
+  _globals['_QUERY']._serialized_end=2427
+  _globals['_QUERYRESULT']._serialized_start=2430
+  _globals['_QUERYRESULT']._serialized_end=2677
+  _globals['_QUERYRESULT_ROW']._serialized_start=2538
+  _globals['_QUERYRESULT_ROW']._serialized_end=2616
+  _globals['_QUERYRESULT_CELL']._serialized_start=2618
+  _globals['_QUERYRESULT_CELL']._serialized_end=2677
+  _globals['_SYSTEMRELEASE']._serialized_start=2680
+  _globals['_SYSTEMRELEASE']._serialized_end=3199
+  _globals['_DATABASE']._serialized_start=3202
+  _globals['_DATABASE']._serialized_end=3531
 # @@protoc_insertion_point(module_scope)

@@ -200,6 +200,72 @@ class ReleaseStatus(_message.Message):
 Global___ReleaseStatus: _TypeAlias = ReleaseStatus  # noqa: Y015
 
 @_typing.final
+class RequestSystemReleaseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TARGET_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def target(self) -> Global___ReleaseTarget: ...
+    def __init__(
+        self,
+        *,
+        target: Global___ReleaseTarget | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestSystemReleaseRequest: _TypeAlias = RequestSystemReleaseRequest  # noqa: Y015
+
+@_typing.final
+class ReleaseTarget(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IMAGE_FIELD_NUMBER: _builtins.int
+    image: _builtins.str
+    """The API's published image, by tag or digest."""
+    def __init__(
+        self,
+        *,
+        image: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["image", b"image"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseTarget: _TypeAlias = ReleaseTarget  # noqa: Y015
+
+@_typing.final
+class RequestSystemReleaseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UNCHANGED_FIELD_NUMBER: _builtins.int
+    UPGRADE_FIELD_NUMBER: _builtins.int
+    unchanged: _builtins.bool
+    """The API runs that image already."""
+    @_builtins.property
+    def upgrade(self) -> Global___ReleaseStatus.Upgrade: ...
+    def __init__(
+        self,
+        *,
+        unchanged: _builtins.bool = ...,
+        upgrade: Global___ReleaseStatus.Upgrade | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_upgrade", b"_upgrade", "upgrade", b"upgrade"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_upgrade", b"_upgrade", "unchanged", b"unchanged", "upgrade", b"upgrade"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__upgrade: _TypeAlias = _typing.Literal["upgrade"]  # noqa: Y015
+    _WhichOneofArgType__upgrade: _TypeAlias = _typing.Literal["_upgrade", b"_upgrade"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__upgrade) -> _WhichOneofReturnType__upgrade | None: ...
+
+Global___RequestSystemReleaseResponse: _TypeAlias = RequestSystemReleaseResponse  # noqa: Y015
+
+@_typing.final
 class GetDatabaseSchemaRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

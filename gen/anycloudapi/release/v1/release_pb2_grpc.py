@@ -39,6 +39,11 @@ class SystemReleaseStub:
                 request_serializer=anycloudapi_dot_release_dot_v1_dot_release__pb2.GetSystemReleaseRequest.SerializeToString,
                 response_deserializer=anycloudapi_dot_release_dot_v1_dot_release__pb2.ReleaseStatus.FromString,
                 _registered_method=True)
+        self.RequestSystemRelease = channel.unary_unary(
+                '/anycloudapi.release.v1.SystemRelease/RequestSystemRelease',
+                request_serializer=anycloudapi_dot_release_dot_v1_dot_release__pb2.RequestSystemReleaseRequest.SerializeToString,
+                response_deserializer=anycloudapi_dot_release_dot_v1_dot_release__pb2.RequestSystemReleaseResponse.FromString,
+                _registered_method=True)
 
 
 class SystemReleaseServicer:
@@ -50,6 +55,13 @@ class SystemReleaseServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequestSystemRelease(self, request, context):
+        """Moves the API to that image; answers once that is on record.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SystemReleaseServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -57,6 +69,11 @@ def add_SystemReleaseServicer_to_server(servicer, server):
                     servicer.GetSystemRelease,
                     request_deserializer=anycloudapi_dot_release_dot_v1_dot_release__pb2.GetSystemReleaseRequest.FromString,
                     response_serializer=anycloudapi_dot_release_dot_v1_dot_release__pb2.ReleaseStatus.SerializeToString,
+            ),
+            'RequestSystemRelease': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestSystemRelease,
+                    request_deserializer=anycloudapi_dot_release_dot_v1_dot_release__pb2.RequestSystemReleaseRequest.FromString,
+                    response_serializer=anycloudapi_dot_release_dot_v1_dot_release__pb2.RequestSystemReleaseResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -86,6 +103,33 @@ class SystemRelease:
             '/anycloudapi.release.v1.SystemRelease/GetSystemRelease',
             anycloudapi_dot_release_dot_v1_dot_release__pb2.GetSystemReleaseRequest.SerializeToString,
             anycloudapi_dot_release_dot_v1_dot_release__pb2.ReleaseStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestSystemRelease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/anycloudapi.release.v1.SystemRelease/RequestSystemRelease',
+            anycloudapi_dot_release_dot_v1_dot_release__pb2.RequestSystemReleaseRequest.SerializeToString,
+            anycloudapi_dot_release_dot_v1_dot_release__pb2.RequestSystemReleaseResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -32,11 +32,15 @@ class SystemReleaseStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SystemReleaseAsyncStub: ...
     GetSystemRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.GetSystemReleaseRequest, _release_pb2.ReleaseStatus]
+    RequestSystemRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.RequestSystemReleaseRequest, _release_pb2.RequestSystemReleaseResponse]
+    """Moves the API to that image; answers once that is on record."""
 
 @_typing.type_check_only
 class SystemReleaseAsyncStub(SystemReleaseStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetSystemRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.GetSystemReleaseRequest, _release_pb2.ReleaseStatus]  # type: ignore[assignment]
+    RequestSystemRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.RequestSystemReleaseRequest, _release_pb2.RequestSystemReleaseResponse]  # type: ignore[assignment]
+    """Moves the API to that image; answers once that is on record."""
 
 class SystemReleaseServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -45,6 +49,14 @@ class SystemReleaseServicer(metaclass=_abc_1.ABCMeta):
         request: _release_pb2.GetSystemReleaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_release_pb2.ReleaseStatus, _abc.Awaitable[_release_pb2.ReleaseStatus]]: ...
+
+    @_abc_1.abstractmethod
+    def RequestSystemRelease(
+        self,
+        request: _release_pb2.RequestSystemReleaseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_release_pb2.RequestSystemReleaseResponse, _abc.Awaitable[_release_pb2.RequestSystemReleaseResponse]]:
+        """Moves the API to that image; answers once that is on record."""
 
 def add_SystemReleaseServicer_to_server(servicer: SystemReleaseServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 

@@ -40,6 +40,7 @@ class _Param(NamedTuple):
     repeated: bool
     always: bool
     """A path variable: Envoy sends it with every request."""
+    required: bool
     read: text.Read
 
 
@@ -79,7 +80,9 @@ class Binding:
     @cached_property
     def _params(self) -> list[_Param]:
         return [
-            _Param(p.path, p.wire, bool(p.field.is_repeated), p.in_path, text.reader(p.field))
+            _Param(
+                p.path, p.wire, bool(p.field.is_repeated), p.in_path, rules.is_required(p.field), text.reader(p.field)
+            )
             for p in self.route.params
         ]
 
@@ -101,6 +104,8 @@ class Binding:
                 raise Invalid("is given more than once")
             elif param.always:
                 raise RuntimeError(f"no path variable {param.wire}: the gateway has another build's rest.pb")
+            elif param.required:
+                raise Invalid("is required")
         except Invalid as e:
             raise e.at(param.wire) from None
 

@@ -6,7 +6,7 @@ import logging
 
 import grpc
 
-from anycloud_common.errors import INTERNAL, ApiError, Problem, invalid_request
+from anycloud_common.errors import INTERNAL, ApiError, NotAvailable, Problem, invalid_request, not_available
 from anycloud_common.rest import Invalid
 from anycloud_common.server.gate import UnknownCallerError
 from anycloud_common.server.policy import Policy
@@ -26,10 +26,9 @@ def problem_of(error: Exception, policy: Policy) -> Problem:
     if isinstance(error, ApiError):
         return _declared(error, policy)
     if isinstance(error, Invalid):
-        violations = ((".".join(map(str, error.path)), error.rule),)
-        if not policy.invalid:
-            return invalid_request(str(error), violations)
-        return Problem.of(ApiError(policy.invalid, str(error)), violations=violations)
+        return _misshapen(error, policy)
+    if isinstance(error, NotAvailable):
+        return not_available(str(error))
     if isinstance(error, UnknownCallerError):
         return _CALLER_UNKNOWN
     if _is_unavailable(error):
@@ -49,6 +48,13 @@ def _declared(error: ApiError, policy: Policy) -> Problem:
     if not defined:
         log.error("the method doesn't declare this error", exc_info=error, extra={"method": policy.path})
     return Problem.of(error, defined)
+
+
+def _misshapen(error: Invalid, policy: Policy) -> Problem:
+    violations = ((".".join(map(str, error.path)), error.rule),)
+    if not policy.invalid:
+        return invalid_request(str(error), violations)
+    return Problem.of(ApiError(policy.invalid, str(error)), violations=violations)
 
 
 def _is_unavailable(error: Exception) -> bool:
