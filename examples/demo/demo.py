@@ -42,7 +42,7 @@ def main() -> int:
     if state("cluster", "cluster", CLUSTER) != "running":
         run("cluster", "create", CLUSTER, "--credentials", CREDENTIAL, "--region", "us-east-1", "--vm-type", "t3.large")
     run("cluster", "status", CLUSTER, "--watch", "--interval", "1")
-    use(ask("cluster", "status", CLUSTER)["cluster"]["managementApiUrl"])
+    run("api", "use", ask("cluster", "status", CLUSTER)["cluster"]["managementApiUrl"])
 
     say("3. A node pool: two VMs that join the cluster")
     save_credential()
@@ -87,15 +87,6 @@ def run(*words: str, env: dict[str, str] | None = None) -> None:
     done = subprocess.run(anycloud(*words), env={**os.environ, **(env or {})}, check=False)
     if done.returncode:
         sys.exit(f"The demo stops here: `anycloud {words[0]}` ended with {done.returncode}.")
-
-
-def use(url: str) -> None:
-    """Turns to the hosted API, which needs some seconds when its machine has just been started again."""
-    for _ in range(60):
-        if subprocess.run(anycloud("api", "use", url), capture_output=True, check=False).returncode == 0:
-            break
-        time.sleep(1)
-    run("api", "use", url)
 
 
 def ask(*words: str) -> Any:

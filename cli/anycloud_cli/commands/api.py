@@ -20,6 +20,7 @@ from anycloud_cli.views.layout import DONE, FAILED, UNDER_WAY
 from anycloud_cli.world import in_sandbox
 
 _RIDE_OUT_SECONDS = 10.0
+_BOOT_SECONDS = 60.0  # a hosted API whose machine was just started again
 _SIGNS = {"starting": UNDER_WAY, "done": DONE, "failed": FAILED}
 
 
@@ -148,8 +149,10 @@ def _exchange(session: Session, url: str) -> str:
     if sign_in is None:
         where = session.directory.path / ".token"
         raise Failure(f"No GitHub sign-in is here: put a GitHub token into GITHUB_TOKEN or into {where}.")
-    try:
-        answer = Client(targets.Target(url, sign_in)).request("POST", path("api-token"))
+    client = Client(targets.Target(url, sign_in))
+    patience = Patience(session.clock, _BOOT_SECONDS, session.complain)
+    try:  # asking twice leaves one token: the newest
+        answer = patience.read(lambda: client.request("POST", path("api-token")))
     except ApiRefusal as refusal:
         if refusal.code != "UNAUTHORIZED":
             raise

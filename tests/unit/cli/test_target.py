@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.cli.conftest import refusal
+
 CLUSTERS: dict[str, Any] = {"clusters": []}
 
 
@@ -195,6 +197,15 @@ def test_a_refused_sign_in_changes_nothing(cli: Any, api: Any, hosted: Any) -> N
     assert run == (1, "", f"{hosted.url} refused your GitHub sign-in: GitHub doesn't know this token.\n")
     assert (cli.directory / "api-url").read_text().strip() == api.url
     assert not (cli.directory / "api-tokens.json").exists()
+
+
+def test_api_use_gives_a_hosted_api_time_to_come_back(cli: Any, hosted: Any) -> None:
+    cli.write(".token", "ghp_me")
+    again = refusal(503, "API_RESTARTING", "The API is restarting; try again in a moment.")
+    hosted.on("POST", "/api-token", *[again] * 5, {"token": "acapi_new"})
+    run = cli("api", "use", hosted.url)
+    said = "The API is restarting; try again in a moment. Trying again.\n"
+    assert run == (0, f"Commands go to {hosted.url}.\n", said)
 
 
 def test_without_a_sign_in_api_use_tells_where_to_put_one(cli: Any, hosted: Any) -> None:
