@@ -16,7 +16,13 @@ from anycloud_common.server import ServerKit
 from anycloud_common.settings import Settings, SettingsError
 from anycloud_common.store import Store
 from anycloudapi.cluster.internal.v1 import cluster_pb2_grpc
-from anycloudapi.cluster.v1 import access_pb2_grpc, clusters_pb2_grpc, credentials_pb2_grpc
+from anycloudapi.cluster.v1 import (
+    access_pb2_grpc,
+    buckets_pb2_grpc,
+    clusters_pb2_grpc,
+    credentials_pb2_grpc,
+    quota_pb2_grpc,
+)
 from anycloudapi.common.internal.v1 import feed_pb2_grpc, holds_pb2_grpc
 
 from anycloud_cluster.domain.access import Account
@@ -33,6 +39,7 @@ from anycloud_cluster.reconcile.sweep import EVERY_S, Sweep
 from anycloud_cluster.reconcile.withdrawals import Withdrawals
 from anycloud_cluster.reconcile.work import Outside, Tools
 from anycloud_cluster.rpc.access import ApiAccessServicer, ApiTokensServicer
+from anycloud_cluster.rpc.buckets import BucketsServicer
 from anycloud_cluster.rpc.clusters import ClustersServicer, Installing
 from anycloud_cluster.rpc.creation import Creation
 from anycloud_cluster.rpc.credentials import CredentialsServicer
@@ -43,6 +50,7 @@ from anycloud_cluster.rpc.forgetting import Forgetting
 from anycloud_cluster.rpc.introspection import IntrospectionServicer, IssuedTokens, LocalToken, Tokens
 from anycloud_cluster.rpc.ledger import LedgerServicer
 from anycloud_cluster.rpc.policy import Policy
+from anycloud_cluster.rpc.quota import QuotaServicer
 from anycloud_cluster.store import clusters, ledger, refs
 from anycloud_cluster.store.ledger import Ledger, Wakes
 from anycloud_cluster.store.tables import PREFIX
@@ -88,6 +96,8 @@ async def build(kit: ServerKit) -> None:
     installing = None if settings.hosted else await _installing(parts)
     servicer = ClustersServicer(store, Fences(store), installing)
     kit.add(clusters_pb2_grpc.add_ClustersServicer_to_server, servicer)
+    kit.add(buckets_pb2_grpc.add_BucketsServicer_to_server, BucketsServicer())
+    kit.add(quota_pb2_grpc.add_QuotaServicer_to_server, QuotaServicer())
 
 
 async def _own_cluster(parts: _Parts) -> ReleaseValues | None:

@@ -22,7 +22,17 @@ from anycloud_common.server.draining import Draining
 from anycloud_common.settings import Settings
 from anycloud_common.store import Store, Tx
 from anycloudapi.common.internal.v1 import feed_pb2_grpc, holds_pb2_grpc
-from anycloudapi.deployment.v1 import deployments_pb2_grpc, jobs_pb2_grpc, secrets_pb2_grpc, workloads_pb2_grpc
+from anycloudapi.deployment.v1 import (
+    costs_pb2_grpc,
+    deployments_pb2_grpc,
+    jobs_pb2_grpc,
+    notifications_pb2_grpc,
+    secrets_pb2_grpc,
+    services_pb2_grpc,
+    spend_pb2_grpc,
+    ssh_access_pb2_grpc,
+    workloads_pb2_grpc,
+)
 from sqlalchemy import Connection
 
 from anycloud_deployment.domain import ports
@@ -45,9 +55,14 @@ from anycloud_deployment.reconcile.housekeeping import EVERYTHING, Housekeeping
 from anycloud_deployment.reconcile.phases import DeploymentPass
 from anycloud_deployment.reconcile.scope import Tools
 from anycloud_deployment.rpc import admitting
+from anycloud_deployment.rpc.costs import CostsService
 from anycloud_deployment.rpc.deployment_jobs import DeploymentJobsService
 from anycloud_deployment.rpc.deployments import DeploymentsService
+from anycloud_deployment.rpc.notifications import NotificationsService
 from anycloud_deployment.rpc.secrets import SecretsService
+from anycloud_deployment.rpc.services import ServicesService
+from anycloud_deployment.rpc.spend import SpendService
+from anycloud_deployment.rpc.ssh_access import SshAccessService
 from anycloud_deployment.rpc.workers import Workers
 from anycloud_deployment.rpc.workloads import WorkloadsService
 from anycloud_deployment.store import deployments, queue, secrets
@@ -127,6 +142,9 @@ class Service:
         self.workloads_rpc = WorkloadsService(store, jobs, job_signals, draining, clock)
         self.jobs_rpc = DeploymentJobsService(workers, draining, clock)
         self.secrets_rpc = SecretsService(store, saved, wakes)
+        self.services_rpc = ServicesService(store)
+        self.costs_rpc = CostsService(store, clock)
+        self.ssh_rpc = SshAccessService(store)
 
     async def mark_all(self) -> None:
         """At the start: whatever happened while no process was there, every Deployment is looked at once."""
@@ -190,6 +208,11 @@ def _serve(kit: ServerKit, service: Service) -> None:
     kit.add(workloads_pb2_grpc.add_WorkloadsServicer_to_server, service.workloads_rpc)
     kit.add(jobs_pb2_grpc.add_DeploymentJobsServicer_to_server, service.jobs_rpc)
     kit.add(secrets_pb2_grpc.add_SecretsServicer_to_server, service.secrets_rpc)
+    kit.add(services_pb2_grpc.add_ServicesServicer_to_server, service.services_rpc)
+    kit.add(costs_pb2_grpc.add_CostsServicer_to_server, service.costs_rpc)
+    kit.add(ssh_access_pb2_grpc.add_SshAccessServicer_to_server, service.ssh_rpc)
+    kit.add(spend_pb2_grpc.add_SpendServicer_to_server, SpendService())
+    kit.add(notifications_pb2_grpc.add_NotificationsServicer_to_server, NotificationsService())
     kit.add(feed_pb2_grpc.add_FeedServiceServicer_to_server, FeedServicer(service.store, SERVICE, _refs))
 
 
