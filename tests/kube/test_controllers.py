@@ -6,23 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from anycloud_common.kube import KINDS, Kube, Object
+from anycloud_common.kube import Kube, Object
 from anycloud_common.kube.names import pool_node_labels, pool_placement, pool_taint
-from anycloud_common.kube.transport import Request
 
 from tests.kube.objects import OWNER, deployment, metadata, pod_spec
 from tests.kube.test_client import default_account, refusal, uid_of
 from tests.kube.waiting import until
 
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-
-
-async def write_status(kube: Kube, kind: str, name: str, ns: str | None, status: Object) -> Object:
-    """As whoever runs the object reports it."""
-    path = KINDS[kind].path(ns, name, "status")
-    change = {"status": status}
-    request = Request("patch", f"{kind}/status", "PATCH", path, {}, change, "application/merge-patch+json")
-    return await kube._transport.call(request)
 
 
 class Pool:
@@ -34,12 +25,15 @@ class Pool:
 
     async def node(self, name: str, *, gpus: int = 0, ready: bool = True) -> Object:
         labels = pool_node_labels("cl-1", self.id, "AWS", name, nvidia=gpus > 0)
-        body = {"metadata": {"name": name, "labels": labels}, "spec": {"taints": [pool_taint(self.id)]}}
-        self.nodes.append(await self._kube.create("Node", body))
         capacity = {"cpu": "4", "memory": "8Gi", "pods": "110"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
         conditions = [READY if ready else {**READY, "status": "False"}]
-        status = {"capacity": capacity, "allocatable": capacity, "conditions": conditions}
-        return await write_status(self._kube, "Node", name, None, status)
+        body = {
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"taints": [pool_taint(self.id)]},
+            "status": {"capacity": capacity, "allocatable": capacity, "conditions": conditions},
+        }
+        self.nodes.append(await self._kube.create("Node", body))
+        return self.nodes[-1]
 
     async def remove(self) -> None:
         for node in self.nodes:
@@ -76,9 +70,9 @@ async def pods(kube: Kube, ns: str, count: int) -> list[Object]:
 async def bound(kube: Kube, ns: str, name: str) -> str:
     """The Node of a Pod, once it has one."""
 
-    async def node() -> str | None:
+    async def node() -> str:
         found = await kube.get("Pod", name, ns)
-        return (found or {}).get("spec", {}).get("nodeName")
+        return str((found or {}).get("spec", {}).get("nodeName") or "")
 
     return await until(node)
 

@@ -178,9 +178,9 @@ async def test_a_bootstrap_token_gets_a_nodes_certificate(server: Server, kube: 
     spec = {"request": request, "signerName": SIGNER, "usages": ["digital signature", "client auth"]}
     made = await send(newcomer, "POST", _CSR, {"metadata": {"generateName": "node-csr-"}, "spec": spec})
 
-    async def signed() -> str | None:
+    async def signed() -> str:
         found = await send(newcomer, "GET", f"{_CSR}/{made['metadata']['name']}")
-        return (found.get("status") or {}).get("certificate")
+        return str((found.get("status") or {}).get("certificate") or "")
 
     certificate = base64.b64decode(await until(signed)).decode()
     await newcomer.close()

@@ -313,7 +313,10 @@ class ControlPlane:
             f"--cluster-signing-key-file={at / 'ca.key'}",
             "--allocate-node-cidrs",
             "--cluster-cidr=10.42.0.0/16",
-            "--pvclaimbinder-sync-period=2s",  # for speed; it is 15 s
+            # For speed only.
+            "--pvclaimbinder-sync-period=2s",
+            "--kube-api-qps=200",
+            "--kube-api-burst=400",
         ]
         self._run("kube-controller-manager", [*flags, *shared])
         self._run("kube-scheduler", [f"--kubeconfig={self.kubeconfig('scheduler')}", *shared])
