@@ -116,8 +116,8 @@ class Installation:
         """The youngest one."""
         return (await self.store.read(clusters.everything))[-1]
 
-    async def step(self) -> None:
-        """A pass over everything, then a second goes by."""
+    async def step(self, seconds: float = 1) -> None:
+        """A pass over everything, then time goes by."""
         for row in await self.store.read(ledger.unfinished):
             await self.ledger.handle(row.id)
         for provider, account in await self.store.read(ledger.accounts):
@@ -126,15 +126,15 @@ class Installation:
             await self.passes.handle(cluster.id)
             await self.withdrawals.handle(cluster.id)
         self.world.go_on()
-        await self.clock.advance(1)
+        await self.clock.advance(seconds)
 
-    async def drive(self, done: Callable[[Cluster], bool], steps: int = 60) -> Cluster:
+    async def drive(self, done: Callable[[Cluster], bool], steps: int = 60, seconds: float = 1) -> Cluster:
         """Goes on until the cluster is as it is wanted."""
         for _ in range(steps):
             cluster = await self.cluster()
             if done(cluster):
                 return cluster
-            await self.step()
+            await self.step(seconds)
         raise AssertionError(f"not after {steps} steps: {await self.cluster()}")
 
     def close(self) -> None:

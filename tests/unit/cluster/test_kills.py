@@ -78,7 +78,7 @@ async def unheard(life: Installation, world: World) -> set[str]:
 
 
 async def run_to_rest(life: Installation, steps: int = 120) -> State:
-    return (await life.drive(at_rest, steps=steps)).state
+    return (await life.drive(at_rest, steps=steps, seconds=10)).state
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def merged(document: Document, changes: Document) -> dict[str, Any]:
     provider = document[TAG]
     foreign = sorted(changes.keys() - _CHANGEABLE[provider])
     if foreign:
-        raise ValueError(f"{', '.join(foreign)}: not a field of a {provider} credential that can be changed.")
+        raise ValueError(f"{provider} credentials have no field {', '.join(foreign)} that can be changed")
     new = {**document, **changes}
     if changes:
         new.pop("sessionToken", None)
