@@ -45,6 +45,14 @@ def plane(kubernetes: KubernetesServer) -> ControlPlane:
 
 
 @pytest.fixture
+def real_ns(plane: ControlPlane) -> str:
+    """A Namespace of the test's own on the real API server."""
+    name = f"real-{next(_numbers)}"
+    plane.ensure("/api/v1/namespaces", {"metadata": {"name": name}})
+    return name
+
+
+@pytest.fixture
 async def kube(server: Server) -> AsyncIterator[Kube]:
     """The admin's connection."""
     connection = connect(server)

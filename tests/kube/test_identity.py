@@ -243,20 +243,13 @@ async def test_a_connection_is_checked_by_identity_version_and_permissions(kube:
 
 
 @pytest.fixture
-async def reader(kubernetes: KubernetesServer, ns_real: str) -> AsyncIterator[Kube]:
+async def reader(kubernetes: KubernetesServer, real_ns: str) -> AsyncIterator[Kube]:
     """An account that reads Pods of all Namespaces, and nothing else."""
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
-    token = await asyncio.to_thread(kubernetes.plane.service_account, ns_real, "reader", rules)
+    token = await asyncio.to_thread(kubernetes.plane.service_account, real_ns, "reader", rules)
     connection = connect(kubernetes, token)
     yield connection
     await connection.close()
-
-
-@pytest.fixture
-async def ns_real(kubernetes: KubernetesServer, request: pytest.FixtureRequest) -> str:
-    name = "of-" + request.node.name.replace("_", "-")[-50:].strip("-")
-    kubernetes.plane.ensure("/api/v1/namespaces", {"metadata": {"name": name}})
-    return name
 
 
 async def test_a_missing_permission_is_found_and_named(reader: Kube, kubernetes: KubernetesServer) -> None:
@@ -268,14 +261,14 @@ async def test_a_missing_permission_is_found_and_named(reader: Kube, kubernetes:
     assert system["metadata"]["uid"]
 
 
-async def test_a_denied_call_is_forbidden_and_names_verb_and_resource(reader: Kube, ns_real: str) -> None:
+async def test_a_denied_call_is_forbidden_and_names_verb_and_resource(reader: Kube, real_ns: str) -> None:
     assert await reader.list("Pod") is not None
-    error = await refusal(reader.ensure("ConfigMap", config_map(ns_real), {"anycloud.sh/deployment": "dep-1"}))
+    error = await refusal(reader.ensure("ConfigMap", config_map(real_ns), {"anycloud.sh/deployment": "dep-1"}))
     assert (error.reason, error.verb, error.resource) == ("forbidden", "create", "configmaps")
 
 
-async def test_a_deleted_accounts_token_is_refused(reader: Kube, kubernetes: KubernetesServer, ns_real: str) -> None:
+async def test_a_deleted_accounts_token_is_refused(reader: Kube, kubernetes: KubernetesServer, real_ns: str) -> None:
     await reader.list("Pod")
-    kubernetes.plane.call("DELETE", f"/api/v1/namespaces/{ns_real}/serviceaccounts/reader")
+    kubernetes.plane.call("DELETE", f"/api/v1/namespaces/{real_ns}/serviceaccounts/reader")
 
     await until(lambda: refused(lambda: reader.list("Pod")))
