@@ -39,6 +39,7 @@ DIGEST = "sha256:" + "ab" * 32
 IMAGE = f"ghcr.io/anycloud-sh/api@{DIGEST}"
 SIGN_IN = "ghs_sandbox_demo"
 INSTALLER_TOKEN = "installer-account-token"
+READS = ("list", "find", "describe", "head", "get", "kube.uid", "version", "is-active", "-m", "server-ca.crt")
 CA = "-----BEGIN CERTIFICATE-----\nserver CA\n-----END CERTIFICATE-----\n"
 AWS = {"cloudProvider": "AWS", "accessKeyId": "account.key", "secretAccessKey": "very-secret-key"}
 
@@ -69,11 +70,16 @@ class Certificates:
 
 
 class World:
-    """All of it. `kill_at` n: the process ends right after the effect of the n-th call from then on."""
+    """All of it. `kill_at` n: the process ends right after the n-th call that has an effect, before it hears of it.
+
+    After a mere read nothing is otherwise than after the effect before it, once that is stored; and it is stored by the
+    time of the next one.
+    """
 
     def __init__(self) -> None:
         self.cloud = _CountedCloud(self)
         self.calls: list[str] = []
+        self.effects = 0
         self.kill_at: int | None = None
         self.dead = False
         self.faults: dict[str, list[Exception]] = {}
@@ -108,7 +114,8 @@ class World:
         if self.dead:
             raise Killed
         self.calls.append(call)
-        if self.kill_at is not None and len(self.calls) >= self.kill_at:
+        self.effects += not any(word in call for word in READS)
+        if self.kill_at is not None and self.effects >= self.kill_at:
             self.dead = True
             raise Killed
 
@@ -126,7 +133,7 @@ class World:
     def copy(self) -> World:
         """The same world for another life."""
         other = copy.deepcopy(self)
-        other.calls, other.kill_at, other.dead = [], None, False
+        other.calls, other.effects, other.kill_at, other.dead = [], 0, None, False
         return other
 
     def go_on(self) -> None:

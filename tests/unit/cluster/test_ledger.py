@@ -279,7 +279,7 @@ async def test_a_release_after_a_kill_looks_for_what_was_sent_and_waits_until_it
     pool: Pool, world: World
 ) -> None:
     """The create was sent and its answer never heard: the machine exists, and is ended all the same."""
-    world.kill_at = len(world.calls) + 2
+    world.kill_at = world.effects + 1
     await pool.machine()
     with pytest.raises(Killed):
         await pool.installation.step()
