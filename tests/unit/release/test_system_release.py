@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 async def ask(store: Store, rollout: Rollout | Exception | None = None) -> release_pb2.ReleaseStatus:
-    servicer = SystemReleaseServicer(store, Rollouts(rollout), "0.1.70")
+    servicer = SystemReleaseServicer(store, Rollouts(rollout), "0.1.70", None)
     return await servicer.GetSystemRelease(release_pb2.GetSystemReleaseRequest(), None)
 
 

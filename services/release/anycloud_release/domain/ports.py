@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from anycloud_common.registry import Reference
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -94,3 +96,27 @@ class TableSchema:
     columns: tuple[ColumnSchema, ...]
     foreign_keys: tuple[ForeignKeySchema, ...]
     indexes: tuple[IndexSchema, ...]
+
+
+@dataclass(frozen=True)
+class PublishedImage:
+    """What a registry has under a reference now. `version` is what the image says of itself, if it does."""
+
+    digest: str
+    version: str | None
+
+
+class ImageMissing(Exception):
+    """The registry has no such image."""
+
+
+class ImagesUnknown(Exception):
+    """The registry can't be asked now; says why in one sentence."""
+
+
+class Images(Protocol):
+    """The registry of the API's image."""
+
+    async def published(self, named: Reference) -> PublishedImage | None:
+        """None where this API has no way to a registry. Raises ImageMissing or ImagesUnknown."""
+        ...

@@ -10,6 +10,7 @@ from anycloudapi.release.v1 import release_pb2, release_pb2_grpc
 
 from anycloud_release.domain.ports import Rollout, Rollouts, RolloutUnknown
 from anycloud_release.domain.revisions import Revision, State
+from anycloud_release.rpc.targets import Targets
 from anycloud_release.store import revisions, stamp
 
 _STATES: Final = {
@@ -20,10 +21,13 @@ _STATES: Final = {
 
 
 class SystemReleaseServicer(release_pb2_grpc.SystemReleaseServicer):
-    def __init__(self, store: Store, rollouts: Rollouts, served_version: str) -> None:
+    """`targets` None: an installer, which no request upgrades."""
+
+    def __init__(self, store: Store, rollouts: Rollouts, served_version: str, targets: Targets | None) -> None:
         self._store = store
         self._rollouts = rollouts
         self._served_version = served_version
+        self._targets = targets
 
     async def GetSystemRelease(
         self, request: release_pb2.GetSystemReleaseRequest, context: Any
@@ -39,6 +43,19 @@ class SystemReleaseServicer(release_pb2_grpc.SystemReleaseServicer):
             upgrade=_upgrade(newest),
             rollout=_rollout(rollout),
         )
+
+    async def RequestSystemRelease(
+        self, request: release_pb2.RequestSystemReleaseRequest, context: Any
+    ) -> release_pb2.RequestSystemReleaseResponse:
+        if self._targets is None:
+            raise ApiError(
+                "SYSTEM_RELEASE_REFUSED",
+                "This API is the local one, which isn't moved by a request; choose the hosted one with "
+                "`anycloud api use <url>`.",
+            )
+        await self._targets.judge(request.target.image)
+        newest = await self._store.read(revisions.newest)
+        return release_pb2.RequestSystemReleaseResponse(unchanged=True, upgrade=_upgrade(newest))
 
 
 def _upgrade(revision: Revision | None) -> release_pb2.ReleaseStatus.Upgrade | None:
