@@ -119,6 +119,7 @@ class Service:
             secrets=saved,
             jobs=jobs,
             public_url=public_url,
+            clock=clock,
         )
         self._judging = ExecutionPass(store, jobs, outside.objects, outside.view, pools=outside.pools, clock=clock)
         self.deployments = Reconciler("deployments", DeploymentPass(tools), clock)

@@ -16,6 +16,7 @@ from anycloud_common.server.draining import Draining
 from anycloud_common.store import Store
 from anycloud_deployment.app import Outside, Service
 from anycloud_deployment.domain.model import Deployment, PodFact, Revision
+from anycloud_deployment.reconcile.replicas import SETTLE_S
 from anycloud_deployment.store import deployments
 from anycloud_deployment.store.revisions import Revisions
 from anycloud_release.migrate import migrate_service
@@ -35,6 +36,7 @@ class Rig:
         self.clock = ManualClock()
         self.cluster, self.pools = FakeCluster(), FakePools()
         self.holds, self.images = FakeHolds(), FakeImages()
+        self.tokens: dict[str, str] = {}
         self.cluster.clock_ms = self.clock.now_ms
         self.store: Store
         self.service: Service
@@ -94,6 +96,10 @@ class Rig:
         """The calls that follow in this task are a worker's."""
         calls.enter(_call(bearer=token, key=key, headers={"anycloud-deployment-id": deployment_id}))
 
+    def token(self, pod: PodFact) -> str:
+        """The token that a Pod's worker shows."""
+        return self.tokens.get(pod.uid, f"token-{pod.uid}")
+
     async def create(self, name: str = "voice", **spec: Any) -> deployments_pb2.Deployment:
         self.act_as()
         asked = deployments_pb2.DeploymentSpec(**{"name": name, "image": "acme/model:v1", "node_pool": "np-1", **spec})
@@ -129,6 +135,8 @@ class Rig:
     async def running(self, name: str = "voice", **spec: Any) -> tuple[str, PodFact]:
         """A Deployment that has rolled out, and its Pod."""
         made = await self.create(name, **spec)
+        await self.reconcile(made.id)
+        await self.clock.advance(SETTLE_S)
         await self.reconcile(made.id)
         [pod] = self.cluster.seen_pods(made.id)
         return made.id, pod
@@ -168,7 +176,7 @@ class Rig:
         return await self.service.workloads_rpc.TerminateWorkload(request, NO_CONTEXT)
 
     async def candidate(self, deployment_id: str, pod: PodFact, wait_ms: int = 0) -> jobs_pb2.JobCandidate | None:
-        self.work_as(f"token-{pod.uid}")
+        self.work_as(self.token(pod))
         request = jobs_pb2.DiscoverCandidateRequest(deployment_id=deployment_id, wait_ms=wait_ms)
         answer = await self.service.jobs_rpc.DiscoverCandidate(request, NO_CONTEXT)
         return answer.candidate if answer.HasField("candidate") else None
@@ -176,7 +184,7 @@ class Rig:
     async def claim(
         self, deployment_id: str, pod: PodFact, candidate: jobs_pb2.JobCandidate, key: str
     ) -> jobs_pb2.SelectedJob:
-        self.work_as(f"token-{pod.uid}", key)
+        self.work_as(self.token(pod), key)
         claim = jobs_pb2.JobClaim(submission_revision=candidate.submission_revision)
         if candidate.HasField("previous_execution_id"):
             claim.previous_execution_id = candidate.previous_execution_id
@@ -192,7 +200,7 @@ class Rig:
     async def report(
         self, deployment_id: str, pod: PodFact, job_id: str, key: str, outcome: str = "COMPLETED", message: str = ""
     ) -> None:
-        self.work_as(f"token-{pod.uid}")
+        self.work_as(self.token(pod))
         report = jobs_pb2.OutcomeReport(
             execution_id=key,
             outcome=jobs_pb2.OutcomeReport.Outcome.Value(f"OUTCOME_{outcome}"),
@@ -202,13 +210,13 @@ class Rig:
         await self.service.jobs_rpc.ReportOutcome(request, NO_CONTEXT)
 
     async def clean_up(self, deployment_id: str, pod: PodFact, job_id: str, key: str) -> None:
-        self.work_as(f"token-{pod.uid}")
+        self.work_as(self.token(pod))
         cleanup = jobs_pb2.JobCleanup(execution_id=key)
         request = jobs_pb2.CleanupJobRequest(deployment_id=deployment_id, job_id=job_id, cleanup=cleanup)
         await self.service.jobs_rpc.CleanupJob(request, NO_CONTEXT)
 
     async def cancelled(self, deployment_id: str, pod: PodFact, job_id: str, key: str, wait_ms: int = 0) -> bool:
-        self.work_as(f"token-{pod.uid}")
+        self.work_as(self.token(pod))
         request = jobs_pb2.GetCancellationRequest(
             deployment_id=deployment_id, job_id=job_id, execution_id=key, wait_ms=wait_ms
         )

@@ -47,12 +47,9 @@ def pod(**facts: Any) -> PodFact:
     return replace(POD, **facts)
 
 
-def seen(*pods: PodFact, available: int | None = None, failure: str | None = None) -> World:
-    """Pods, and the ReplicaSet of the revision that is available or fails."""
-    sets = [] if available is None else [ReplicaSetFact(available, 1, 1, None)]
-    if failure is not None:
-        sets.append(ReplicaSetFact(1, 1, 0, failure))
-    return World(pods, sets, at=7)
+def seen(*pods: PodFact, failure: str | None = None) -> World:
+    """Pods, and why the ReplicaSet can't make any."""
+    return World(pods, [ReplicaSetFact(1, 1, 0, failure)], at=7)
 
 
 def look(world: World, blocking: int = 0, **stored: Any) -> Status:
@@ -88,9 +85,9 @@ def test_a_first_revision_that_was_never_ready_is_starting_and_says_why(
     assert status.pending_reason == reason
 
 
-@pytest.mark.req("DP-078", "DP-083", "DP-026")
-def test_an_available_replica_set_means_running_and_ready() -> None:
-    status = look(seen(READY, available=1))
+@pytest.mark.req("DP-078", "DP-026")
+def test_a_revision_that_has_rolled_out_is_running_and_ready() -> None:
+    status = look(seen(READY), rolled_out=1)
     assert (status.state, status.ready, status.reason, status.ready_replicas) == ("running", True, observe.READY, 1)
     assert status.application_ready is None
     assert status.pending_reason is None
@@ -99,9 +96,15 @@ def test_an_available_replica_set_means_running_and_ready() -> None:
 @pytest.mark.req("DP-083")
 def test_a_ready_pod_alone_is_no_rollout() -> None:
     assert look(seen(READY)).state == "starting"
-    unavailable = World([READY], [ReplicaSetFact(1, 1, 0, None)])
-    assert look(unavailable).state == "starting"
-    assert look(World([READY], [ReplicaSetFact(1, 0, 0, None)])).state == "starting"
+
+
+@pytest.mark.req("DP-083")
+@pytest.mark.parametrize(
+    ("wanted", "available", "found"), [(1, 1, True), (2, 2, True), (2, 1, False), (1, 0, False), (0, 0, False)]
+)
+def test_a_replica_set_is_available_with_all_its_replicas(wanted: int, available: int, found: bool) -> None:
+    assert observe.available([ReplicaSetFact(1, wanted, available, None)], 1) is found
+    assert not observe.available([ReplicaSetFact(2, wanted, available, None)], 1)
 
 
 @pytest.mark.req("DP-080")
@@ -118,7 +121,7 @@ def test_a_revision_that_cannot_start_has_failed_and_recovers_by_itself(facts: d
     status = look(seen(pod(running=False, **facts)))
     assert (status.state, status.ready) == ("failed", False)
     assert status.reason.startswith(facts.get("waiting", "CrashLoopBackOff"))
-    assert look(seen(READY, available=1)).state == "running"
+    assert look(seen(READY), rolled_out=1).state == "running"
 
 
 @pytest.mark.req("DP-084", "DP-085", "DP-086")
@@ -138,7 +141,7 @@ def test_a_rolled_out_revision_that_loses_readiness_stays_running(facts: dict[st
 
 @pytest.mark.req("DP-079", "DP-094", "DP-095", "DP-106")
 def test_an_upgrade_that_waits_for_jobs_leaves_it_running_and_is_starting() -> None:
-    status = look(seen(READY, available=1), 2, generation=2, rolled_out=1)
+    status = look(seen(READY), 2, generation=2, rolled_out=1)
     assert (status.state, status.ready) == ("running", False)
     assert status.reason == ("Waiting for Jobs on the previous revision to finish and be cleaned up; new Jobs wait.")
     assert status.upgrade == Upgrade(1, "starting")
@@ -164,7 +167,7 @@ def test_an_upgrade_whose_revision_crashes_has_failed_and_so_has_the_deployment(
     crashing = pod(generation=2, running=False, waiting="CrashLoopBackOff")
     status = look(seen(crashing), generation=2, applied=2, rolled_out=1)
     assert (status.state, status.upgrade) == ("failed", Upgrade(1, "failed"))
-    recovered = look(seen(pod(generation=2, ready=True), available=2), generation=2, applied=2, rolled_out=1)
+    recovered = look(seen(pod(generation=2, ready=True)), generation=2, applied=2, rolled_out=2)
     assert (recovered.state, recovered.upgrade) == ("running", Upgrade(1, "running"))
 
 
@@ -181,7 +184,7 @@ def test_an_upgrade_before_anything_was_ready_is_starting() -> None:
 
 
 @pytest.mark.req("DP-081", "OPEN-064")
-@pytest.mark.parametrize("world", [seen(READY, available=1), UNREADABLE])
+@pytest.mark.parametrize("world", [seen(READY), UNREADABLE])
 def test_deletion_is_shown_from_stored_facts_whatever_kubernetes_says(world: World) -> None:
     waiting = look(world, 1, deletion_requested_at=5)
     assert (waiting.state, waiting.releasing, waiting.reason) == ("terminated", True, observe.RELEASING_JOBS)
@@ -215,7 +218,7 @@ def test_the_probe_facts_are_those_of_the_observed_pod() -> None:
 def test_a_block_that_nobody_but_a_person_can_lift_fails_a_revision_that_was_never_ready() -> None:
     block = Block("Namespace ns exists and does not belong to Anycloud", fatal=True)
     assert look(seen(), applied=None, natives=Natives(), block=block).state == "failed"
-    assert look(seen(READY, available=1), block=block).state == "running"
+    assert look(seen(READY), block=block, rolled_out=1).state == "running"
 
 
 def test_the_newest_pod_is_the_one_made_last_that_is_not_being_deleted() -> None:
@@ -228,5 +231,5 @@ def test_the_newest_pod_is_the_one_made_last_that_is_not_being_deleted() -> None
 @pytest.mark.req("OPEN-060")
 def test_all_replicas_have_to_be_ready() -> None:
     two = replace(READY, uid="pod-2")
-    assert look(seen(READY, available=1), replicas=2).ready is False
-    assert look(seen(READY, two, available=1), replicas=2).ready is True
+    assert look(seen(READY), replicas=2, rolled_out=1).ready is False
+    assert look(seen(READY, two), replicas=2, rolled_out=1).ready is True

@@ -11,6 +11,7 @@ from anycloud_common.errors import ApiError
 from anycloud_common.kube import KubeError
 from anycloud_common.reconcile import Blocked, Done, Requeue
 from anycloud_deployment.domain import manifest
+from anycloud_deployment.domain.model import ReplicaSetFact
 from anycloud_deployment.domain.observe import DRAINING, RELEASING_JOBS, RELEASING_OBJECTS
 from anycloud_deployment.store import events
 from anycloud_deployment.store.tables import deployments as table
@@ -51,7 +52,10 @@ async def settled(rig: Rig, deployment_id: str) -> None:
     """Passes until one finds nothing to do."""
     for _ in range(10):
         before = len(rig.cluster.writes)
-        if await rig.reconcile(deployment_id) == Done() and len(rig.cluster.writes) == before:
+        outcome = await rig.reconcile(deployment_id)
+        if isinstance(outcome, Requeue):
+            await rig.clock.advance(outcome.after)
+        elif outcome == Done() and len(rig.cluster.writes) == before:
             return
     raise AssertionError("the reconciler doesn't come to rest")
 
@@ -79,7 +83,7 @@ async def test_nothing_is_written_before_nodepool_has_made_the_namespace(rig: Ri
     assert isinstance(await rig.reconcile(made.id), Blocked)
     assert rig.cluster.objects == {}
     rig.pools.pools["np-1"] = POOL
-    assert await rig.reconcile(made.id) == Done()
+    await settled(rig, made.id)
 
 
 @pytest.mark.req("DP-052")
@@ -128,7 +132,36 @@ async def test_what_cannot_be_seen_is_tried_again_and_blames_nobody(rig: Rig, tr
     assert isinstance(await rig.reconcile(made.id), Requeue)
     assert (await rig.stored(made.id)).block is None
     rig.cluster.synced, rig.cluster.error, rig.pools.away = True, None, False
+    await settled(rig, made.id)
+
+
+@pytest.mark.req("DP-083", "DP-130", "OPEN-063")
+async def test_a_container_that_ends_at_once_never_rolled_out(rig: Rig) -> None:
+    made = await rig.create()
+    await rig.reconcile(made.id)
+    [pod] = rig.cluster.seen_pods(made.id)
+    await rig.clock.advance(2)
+    rig.cluster.change_pod(pod.uid, restarts=1)
+    assert await rig.reconcile(made.id) == Requeue(3.0)
+    await rig.clock.advance(2.9)
+    assert isinstance(await rig.reconcile(made.id), Requeue)
+    assert (await rig.get("voice")).status.state == Status.STATE_STARTING
+    await rig.clock.advance(0.1)
     assert await rig.reconcile(made.id) == Done()
+    assert (await rig.get("voice")).status.state == Status.STATE_RUNNING
+
+
+@pytest.mark.req("DP-083", "DP-078")
+async def test_a_probe_that_has_passed_is_enough(rig: Rig) -> None:
+    rig.cluster.controllers = False
+    made = await rig.create()
+    await rig.reconcile(made.id)
+    rig.cluster.add_pod(made.id, probed=True)
+    assert await rig.reconcile(made.id) == Done()
+    assert (await rig.stored(made.id)).rolled_out is None
+    rig.cluster.sets[made.id] = [ReplicaSetFact(1, 1, 1, None)]
+    await rig.reconcile(made.id)
+    assert (await rig.stored(made.id)).rolled_out == 1
 
 
 async def test_an_edit_or_a_deletion_by_others_is_repaired(rig: Rig) -> None:

@@ -226,7 +226,7 @@ async def test_a_probe_has_no_other_keys(client: Client) -> None:
     ],
 )
 async def test_errors_have_the_contracts_shape(
-    client: Client, method: str, params: dict[str, str], status: int, code: str
+    client: Client, method: str, params: dict[str, Any], status: int, code: str
 ) -> None:
     answer = await client.call(method, **params)
     assert answer.status == status

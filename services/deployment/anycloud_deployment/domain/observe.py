@@ -71,9 +71,9 @@ class Status:
         return self.pod.ready if self.pod is not None and self.pod.probed else None
 
 
-def available(world: World, generation: int) -> bool:
+def available(replica_sets: Sequence[ReplicaSetFact], generation: int) -> bool:
     """Whether Kubernetes reports the ReplicaSet of that revision as available."""
-    return any(found.generation == generation and 0 < found.wanted <= found.available for found in world.replica_sets)
+    return any(found.generation == generation and 0 < found.wanted <= found.available for found in replica_sets)
 
 
 def newest(pods: Sequence[PodFact]) -> PodFact | None:
@@ -108,8 +108,8 @@ class _Look:
         current = [pod for pod in world.pods if pod.generation == applied]
         self._pod = newest(current) or newest(world.pods)
         self._in_place = applied == deployment.generation  # the requested revision is the one that Kubernetes knows
-        self._rolled_out = self._in_place and (deployment.rolled_out == applied or available(world, applied or 0))
-        self._ever_ready = deployment.rolled_out is not None or (applied is not None and available(world, applied))
+        self._rolled_out = self._in_place and deployment.rolled_out == applied
+        self._ever_ready = deployment.rolled_out is not None
         requested = [pod for pod in world.pods if pod.generation == deployment.generation]
         self._ready_replicas = sum(pod.ready and not pod.deleting for pod in requested)
 
@@ -194,8 +194,7 @@ class _Look:
             return None
         if state == "failed":
             return Upgrade(generation - 1, "failed")
-        done = self._deployment.rolled_out == generation or self._rolled_out
-        return Upgrade(generation - 1, "running" if done else "starting")
+        return Upgrade(generation - 1, "running" if self._rolled_out else "starting")
 
 
 def _starting(pod: PodFact) -> str:

@@ -21,8 +21,8 @@ LIVING: Sequence[Phase] = (
     account.ensure,
     environment.bring_up_to_date,
     replicas.bring_up_to_date,
-    replicas.note_rollout,
     replicas.release_older,
+    replicas.note_rollout,
 )
 ENDING: Sequence[Phase] = (
     removal.end_waiting_jobs,

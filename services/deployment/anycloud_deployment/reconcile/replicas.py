@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anycloud_common.reconcile import Done, Outcome
+from anycloud_common.reconcile import Done, Outcome, Requeue
 from anycloud_common.store import Tx
 
 from anycloud_deployment.domain import manifest, observe
@@ -14,6 +14,7 @@ from anycloud_deployment.store import deployments, revisions
 _KIND = "Deployment"
 APPLIED = "revision-applied"
 ROLLED_OUT = "revision-rolled-out"
+SETTLE_S = 3.0
 
 
 async def bring_up_to_date(scope: Scope) -> Outcome:
@@ -39,13 +40,19 @@ async def bring_up_to_date(scope: Scope) -> Outcome:
 
 
 async def note_rollout(scope: Scope) -> Outcome:
-    """A revision has rolled out once its ReplicaSet was available."""
-    applied = scope.deployment.applied
+    """A revision has rolled out once its ReplicaSet was available. Without a probe a container is ready as soon as it
+    starts, and one that ends at once never came up: it has to stay available for a moment."""
+    applied, available_since = scope.deployment.applied, scope.tools.available_since
     if applied is None or scope.deployment.rolled_out == applied:
         return Done()
-    world = observe.World(replica_sets=scope.tools.view.replica_sets(scope.id))
-    if observe.available(world, applied):
-        await scope.save(event=ROLLED_OUT, rolled_out=applied)
+    if not observe.available(scope.tools.view.replica_sets(scope.id), applied):
+        available_since.pop(scope.id, None)
+        return Done()
+    left = _unsettled_s(scope, applied)
+    if left > 0:
+        return Requeue(left)
+    available_since.pop(scope.id, None)
+    await scope.save(event=ROLLED_OUT, rolled_out=applied)
     return Done()
 
 
@@ -62,6 +69,19 @@ async def release_older(scope: Scope) -> Outcome:
         await scope.take()
         await scope.change(lambda tx: _release(scope, tx))
     return Done()
+
+
+def _unsettled_s(scope: Scope, applied: int) -> float:
+    """Seconds that the revision has to stay available yet. A restart begins them anew."""
+    pods = [pod for pod in scope.tools.view.pods(scope.id) if pod.generation == applied]
+    if all(pod.probed for pod in pods):
+        return 0.0
+    now = scope.tools.clock.monotonic()
+    seen = (applied, sum(pod.restarts for pod in pods))
+    known, since = scope.tools.available_since.get(scope.id, (seen, now))
+    since = since if known == seen else now
+    scope.tools.available_since[scope.id] = (seen, since)
+    return since + SETTLE_S - now
 
 
 def _as_left(scope: Scope, there: Native) -> bool:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from anycloud_common.admission import Admissions
+from anycloud_common.clock import Clock
 from anycloud_common.reconcile import Blocked
 from anycloud_common.store import Store, Tx, leases
 from sqlalchemy import Connection, select, update
@@ -29,8 +30,12 @@ class LeaseLost(Exception):
 
 @dataclass
 class Tools:
-    """What every pass works with. `versions` remembers, by Deployment, the UID of its Kubernetes Deployment and the
-    version that our last write left, so that an edit of somebody else's is seen and undone."""
+    """What every pass works with, and what it remembers by Deployment while the process lives.
+
+    versions: the UID of its Kubernetes Deployment and the version that our last write left, so that an edit of somebody
+    else's is seen and undone. available_since: since when its applied revision is available without a break, with that
+    revision and the restarts of its containers.
+    """
 
     store: Store
     objects: Objects
@@ -41,7 +46,9 @@ class Tools:
     secrets: Secrets
     jobs: Jobs
     public_url: str
+    clock: Clock
     versions: dict[str, tuple[str, int]] = field(default_factory=dict)
+    available_since: dict[str, tuple[tuple[int, int], float]] = field(default_factory=dict)
 
 
 class Scope:

@@ -1,0 +1,182 @@
+"""The service against the sandbox's Kubernetes API: real watches, tokens, Pods, logs and deletions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from anycloud_common.clock import SystemClock
+from anycloud_common.errors import ApiError
+from anycloud_common.kube import Kube
+from anycloud_common.server.draining import Draining
+from anycloud_common.store import Store
+from anycloud_deployment.app import Outside, Service
+from anycloud_deployment.domain.model import PodFact
+from anycloud_deployment.gateways.kube import KubeObjects
+from anycloud_deployment.live.world import World
+from anycloudapi.deployment.v1 import deployments_pb2, jobs_pb2
+
+from tests.support.sandbox import Management, Sandbox, bootstrap_secret
+from tests.unit.deployment.fakes import POOL, FakeHolds
+from tests.unit.deployment.rig import NO_CONTEXT, Rig, execution
+
+JOIN = "abcdef.0123456789abcdef"
+WORKER = ["/bin/sh", "-c", 'echo "token $(cat "$ANYCLOUD_WORKLOAD_TOKEN_FILE")"; echo "a=$A"; exec sleep 1000']
+
+
+class RealRig(Rig):
+    """The rig with a real cluster behind it, and real time."""
+
+    kube: Kube
+    world: World
+
+    def start(self) -> None:
+        """Nothing yet: the cluster comes first."""
+
+    def open(self, kube: Kube) -> None:
+        clock = SystemClock()
+        self.kube, objects, self.world = kube, KubeObjects(kube), World(kube, clock)
+        self.store = Store.open(self.path, "deployment", clock)
+        self.draining = Draining()
+        outside = Outside(objects, objects, objects, self.world, self.images, self.pools)
+        holds: FakeHolds = self.holds
+        self.service = Service(
+            self.store,
+            self.cipher,
+            outside,
+            holds,  # type: ignore[arg-type]
+            public_url="http://127.0.0.1:1",
+            draining=self.draining,
+            clock=clock,
+        )
+        self.world.listen(self.service.object_changed, self.service.nodes_changed)
+        self._tasks += [asyncio.create_task(self.world.run()), asyncio.create_task(self.service.offers.run())]
+        self.run_reconcilers()
+
+    async def ready_pod(self, reference: str, generation: int) -> PodFact:
+        """The Pod of a revision, once it is ready."""
+        for _ in range(300):
+            status = (await self.get(reference)).status
+            if status.ready and status.pod_generation == generation:
+                found = self.world.pod(status.pod_uid)
+                if found is not None and found.ready:
+                    return found
+            await asyncio.sleep(0.1)
+        raise TimeoutError(f"not ready: {(await self.get(reference)).status}")
+
+    async def failed(self, reference: str, reason: str) -> None:
+        """Returns once the Deployment has failed for that reason."""
+        for _ in range(300):
+            status = (await self.get(reference)).status
+            if status.state == deployments_pb2.Deployment.Status.STATE_FAILED and status.reason.startswith(reason):
+                return
+            await asyncio.sleep(0.1)
+        raise TimeoutError(f"not failed: {(await self.get(reference)).status}")
+
+    async def gone(self, deployment_id: str) -> None:
+        for _ in range(300):
+            if (await self.get(deployment_id)).deleted_at:
+                return
+            await asyncio.sleep(0.1)
+        raise TimeoutError(f"still there: {(await self.get(deployment_id)).status}")
+
+    async def logged(self, reference: str) -> list[str]:
+        self.act_as()
+        stream = self.service.deployments_rpc.StreamLogs(deployments_pb2.StreamLogsRequest(id=reference), NO_CONTEXT)
+        return [line.text async for line in stream]
+
+    async def token_of(self, reference: str) -> str:
+        """The projected token, as the container printed it."""
+        for _ in range(100):
+            for line in await self.logged(reference):
+                if line.startswith("token "):
+                    return line.removeprefix("token ")
+            await asyncio.sleep(0.1)
+        raise TimeoutError("the container says nothing")
+
+
+@pytest.fixture
+async def real(tmp_path: Path) -> AsyncIterator[tuple[RealRig, Sandbox]]:
+    async with Sandbox(tmp_path / "world") as sandbox:
+        made = await sandbox.management()
+        kube = Kube.from_token(made.endpoint, made.ca, made.token)
+        await join(sandbox, made, kube)
+        namespace = await kube.create("Namespace", {"metadata": {"name": POOL.namespace}})
+        sandbox.image("test/worker", WORKER)
+        rig = RealRig(tmp_path)
+        rig.pools.pools[POOL.id] = replace(POOL, namespace_uid=namespace["metadata"]["uid"])
+        rig.open(kube)
+        yield rig, sandbox
+        await rig.close()
+        await kube.close()
+
+
+async def join(sandbox: Sandbox, made: Management, kube: Kube) -> None:
+    await kube.create("Secret", bootstrap_secret(JOIN))
+    labels = ["anycloud.sh/node-pool=np-1", "anycloud.sh/attempt=attempt-1"]
+    sandbox.pool_machine(made, "pool-1", JOIN, labels=labels, taints=["anycloud.sh/node-pool=np-1:NoSchedule"])
+
+    async def joined() -> bool:
+        found = await kube.get("Node", "pool-1")
+        conditions = ((found or {}).get("status") or {}).get("conditions") or []
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+    await sandbox.until(joined)
+
+
+@pytest.mark.req("DP-001", "DP-050", "DP-053", "DP-060", "DP-061", "DP-078", "DP-128", "DP-133", "JB-018", "SC-009")
+async def test_a_deployment_lives_upgrades_and_ends_on_a_cluster(real: tuple[RealRig, Sandbox]) -> None:
+    rig, _ = real
+    made = await rig.create(image="test/worker", env={"A": "literal"})
+    pod = await rig.ready_pod("voice", 1)
+    rig.tokens[pod.uid] = await rig.token_of("voice")
+    assert "a=literal" in await rig.logged("voice")
+    await rig.submit("voice", "job-1")
+    assert await rig.pick_up(made.id, pod, execution(1)) == "job-1"
+    await rig.update("voice", max_concurrent_jobs_per_replica=2)
+    await asyncio.sleep(0.5)
+    assert [one.uid for one in rig.world.pods(made.id)] == [pod.uid], "its Job runs on the old revision"
+    await rig.report(made.id, pod, "job-1", execution(1))
+    await rig.clean_up(made.id, pod, "job-1", execution(1))
+    new = await rig.ready_pod("voice", 2)
+    assert new.uid != pod.uid
+    offer = jobs_pb2.JobCandidate(job_id="job-1")
+    with pytest.raises(ApiError) as error:
+        await rig.claim(made.id, pod, offer, execution(2))
+    assert error.value.code == "WORKLOAD_UNAUTHORIZED", "the token of a Pod that is gone"
+    await rig.delete("voice")
+    await rig.gone(made.id)
+    for kind in ("Deployment", "ReplicaSet", "Pod", "Secret", "ServiceAccount"):
+        left, _ = await rig.kube.list(kind, POOL.namespace, {"anycloud.sh/deployment": made.id})
+        assert left == [], kind
+
+
+@pytest.mark.req("DP-080", "DP-097", "JB-007", "JB-019")
+async def test_trouble_on_a_cluster_is_seen_and_survived(real: tuple[RealRig, Sandbox]) -> None:
+    rig, sandbox = real
+    made = await rig.create(image="test/nosuch")
+    await rig.failed("voice", "ImagePullBackOff")
+    sandbox.image("test/crash", ["/bin/sh", "-c", "echo last words; exit 3"])
+    await rig.update("voice", image="test/crash")
+    await rig.failed("voice", "CrashLoopBackOff")
+    assert "last words" in await rig.logged("voice")
+    await rig.update("voice", image="test/worker")
+    pod = await rig.ready_pod("voice", 3)
+    rig.tokens[pod.uid] = await rig.token_of("voice")
+    await rig.submit("voice", "job-1")
+    await rig.pick_up(made.id, pod, execution(1))
+    await rig.kube.delete("Pod", pod.name, pod.namespace, pod.uid)
+    for _ in range(600):
+        if await rig.state("job-1") == "retrying":
+            break
+        await asyncio.sleep(0.1)
+    assert await rig.state("job-1") == "retrying"
+    account = await rig.kube.get("ServiceAccount", made.id, POOL.namespace)
+    assert account is not None
+    await rig.kube.delete("ServiceAccount", made.id, POOL.namespace, account["metadata"]["uid"])
+    again = await rig.ready_pod("voice", 4)
+    rig.tokens[again.uid] = await rig.token_of("voice")
+    assert await rig.pick_up(made.id, again, execution(2)) == "job-1"
