@@ -59,6 +59,12 @@ def rendered(given: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in found}
 
 
+def rbac() -> list[dict[str, Any]]:
+    """The manifests of templates/rbac.yaml, read without Helm: it is plain YAML but for the Namespace."""
+    text = (CHART / "templates" / "rbac.yaml").read_text().replace("{{ .Release.Namespace }}", NAMESPACE)
+    return list(yaml.safe_load_all(text))
+
+
 def install(kubeconfig: Path, given: dict[str, Any]) -> str:
     return _release(kubeconfig, given, "install", "--create-namespace")
 

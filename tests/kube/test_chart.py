@@ -59,9 +59,8 @@ def granted(rules: list[dict[str, Any]]) -> dict[tuple[str, str], set[str]]:
 
 @pytest.fixture(scope="module")
 def rbac() -> dict[str, dict[str, Any]]:
-    """templates/rbac.yaml is plain YAML but for the Namespace: it is read without Helm."""
-    text = (helm.CHART / "templates" / "rbac.yaml").read_text().replace("{{ .Release.Namespace }}", helm.NAMESPACE)
-    return {manifest["kind"]: manifest for manifest in yaml.safe_load_all(text)}
+    """templates/rbac.yaml by kind."""
+    return {manifest["kind"]: manifest for manifest in helm.rbac()}
 
 
 @pytest.mark.req(
