@@ -1,0 +1,170 @@
+"""`kill -9` of every process of an installation, at moments spread over its whole life: nothing is lost or doubled.
+
+One installation lives through all tests of this file, in their order: it is made under kills, then each part is killed
+once while Jobs run, then all is deleted under kills. Moments come from seeds, so that a run can be repeated.
+`ANYCLOUD_E2E_ROUNDS=20` kills each part so often, and makes and deletes more clusters.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+from anycloud_supervisor.identity import Identity
+
+from tests.e2e.persistence import VMS, Persistence
+from tests.support.installation import SERVICES, Installation, kill, until
+
+pytestmark = pytest.mark.timeout(300)
+
+ROUNDS = int(os.environ.get("ANYCLOUD_E2E_ROUNDS", "1"))
+WORLD = ["sandbox", "nodeagent"]
+INSTALLER = [f"installer/{name}" for name in (*SERVICES, "envoy")]
+HOSTED = [f"hosted/{name}" for name in ("supervisor", *SERVICES, "envoy")]
+WORKER = ["worker", "shim of worker"]
+EVERYTHING = ["supervisor", *WORLD, *INSTALLER, *HOSTED, *WORKER]
+
+# Their end is the end of the container: the Job that it runs is given out again. A killed supervisor's node agent ends
+# orderly at the next start, and that is a power cut.
+ENDS_THE_WORKER = {"supervisor", *WORKER}
+JOBS = 5
+
+
+class Killer:
+    """Kills by name. Who kills the supervisor starts it again: nobody watches it."""
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+        self.killed: list[str] = []
+
+    def kill(self, name: str) -> bool:
+        """False when there is no such process at the moment."""
+        found = self._installation.process(name)
+        if found is None:
+            return False
+        kill(found)
+        self.killed.append(name)
+        if name == "supervisor":
+            self._installation.start()
+        return True
+
+    def spread(self, names: Sequence[str], seed: str, seconds: float) -> Callable[[], None]:
+        """A function that, called again and again, kills each of `names` once, in shuffled order, one every `seconds`
+        or so. Those that aren't there when it is their turn get another one."""
+        rng = random.Random(seed)
+        waiting = rng.sample(names, len(names))
+        due = time.monotonic() + rng.uniform(0, seconds)
+
+        def look() -> None:
+            nonlocal due
+            if not waiting or time.monotonic() < due:
+                return
+            name = next((name for name in waiting if self.kill(name)), None)
+            if name is not None:
+                waiting.remove(name)
+                due = time.monotonic() + rng.uniform(0.2, 2) * seconds
+
+        return look
+
+
+@pytest.fixture(scope="module")
+def killer(installation: Installation) -> Killer:
+    return Killer(installation)
+
+
+@pytest.fixture(scope="module")
+def flow(installation: Installation) -> Persistence:
+    installation.start()
+    return Persistence(installation, installation.directory.with_name("ledger"))
+
+
+@pytest.mark.req("CL-001")
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_the_flow_completes_while_its_processes_are_killed(
+    flow: Persistence, killer: Killer, installation: Installation, seed: int
+) -> None:
+    if seed:
+        under_kills(flow, killer, f"unmake {seed}", flow.unmake)
+    under_kills(flow, killer, f"make {seed}", flow.make)
+    assert killer.killed
+    see_that_nothing_is_doubled(installation)
+
+
+def under_kills(flow: Persistence, killer: Killer, seed: str, work: Callable[[], None]) -> None:
+    flow.meanwhile = killer.spread(["supervisor", *WORLD, *INSTALLER, *HOSTED], seed, 1.0)
+    try:
+        work()
+    finally:
+        flow.meanwhile = lambda: None
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_jobs_complete_although_a_process_is_killed(
+    flow: Persistence, killer: Killer, installation: Installation, name: str, seed: int
+) -> None:
+    jobs = [f"job-{name.replace('/', '-').replace(' ', '-')}-{seed}-{number}" for number in range(JOBS)]
+    until(lambda: installation.process(name), 30)
+    flow.submit(jobs)
+    time.sleep(random.Random(f"{name} {seed}").uniform(0, 1.2))
+    before = installation.process(name)
+    assert killer.kill(name)
+    installation.cli("wait", *jobs, "--timeout", "90s")
+    see_that_jobs_ran_once(flow, jobs, repeated=name in ENDS_THE_WORKER)
+    see_that_nothing_is_doubled(installation)
+    assert until(lambda: installation.process(name), 60) != before
+
+
+def see_that_jobs_ran_once(flow: Persistence, jobs: list[str], *, repeated: bool) -> None:
+    """No two executions of a Job at once; each ran to its end, once unless its container was killed."""
+    lines = [line for line in flow.lines() if line["job"] in jobs]
+    assert not [line for line in lines if line["what"] == "beside another"]
+    begun = Counter(line["job"] for line in lines if line["what"] == "begin")
+    ended = Counter(line["job"] for line in lines if line["what"] == "end")
+    assert sorted(ended) == sorted(jobs)
+    again = {job for job in jobs if begun[job] > 1}
+    assert len(again) <= (1 if repeated else 0), f"began more than once: {again}"
+    assert all(begun[job] <= 2 for job in jobs)
+    assert all(len({line["execution"] for line in lines if line["job"] == job}) == begun[job] for job in jobs)
+
+
+def see_that_nothing_is_doubled(installation: Installation) -> None:
+    """One management VM and exactly the wanted pool VMs, each in the one network of its own."""
+    running = [machine for machine in installation.bought("machines") if machine["state"] != "terminated"]
+    roles = Counter(machine["tags"]["anycloud_role"] for machine in running)
+    assert roles == {"management": 1, "pool": VMS}
+    assert len(installation.bought("networks")) == 2
+    assert len(installation.bought("addresses")) == 1
+
+
+def test_jobs_sent_during_kills_are_admitted_once(
+    flow: Persistence, killer: Killer, installation: Installation
+) -> None:
+    jobs = [f"job-during-{number}" for number in range(3 * JOBS)]
+    for number, name in enumerate(["hosted/envoy", "hosted/deployment", "hosted/cluster"]):
+        assert killer.kill(name)
+        flow.submit(jobs[number * JOBS : (number + 1) * JOBS])
+    installation.cli("wait", *jobs, "--timeout", "90s")
+    see_that_jobs_ran_once(flow, jobs, repeated=False)
+    listed = Counter(job["id"] for job in installation.ask("job", "list", "-n", "1000"))
+    assert all(listed[job] == 1 for job in jobs)
+
+
+def test_everything_is_deleted_while_processes_are_killed(
+    flow: Persistence, killer: Killer, installation: Installation
+) -> None:
+    under_kills(flow, killer, "unmake", flow.unmake)
+    assert {machine["state"] for machine in installation.bought("machines")} == {"terminated"}
+    assert installation.bought("networks") == []
+    assert installation.bought("addresses") == []
+
+
+def test_stop_ends_everything_after_all_that(installation: Installation) -> None:
+    identities: list[Identity] = [process.identity for process in installation.processes()]
+    installation.cli("api", "stop")
+    assert not any(identity.alive for identity in identities)
+    assert installation.processes() == []
