@@ -60,7 +60,14 @@ local function tidy(handle)
 end
 
 function envoy_on_request(handle)
-  if is_native(handle:headers():get("content-type")) then
+  local headers = handle:headers()
+  if not is_native(headers:get("content-type")) then
+    return
+  end
+  if headers:get(":path"):find("^/v1/") then
+    -- No gRPC method is there. The transcoder would leave the call alone, and its answer would be an empty 200.
+    headers:replace("content-type", "application/octet-stream")
+  else
     handle:streamInfo():dynamicMetadata():set("envoy.filters.http.lua", "native", true)
   end
 end

@@ -63,6 +63,26 @@ async def test_an_escaped_slash_belongs_to_the_name(probe: Probe, client: httpx.
     assert (await client.get("/v1/things/a%2Fb%20c")).json()["name"] == "a/b c"
 
 
+async def test_bytes_that_are_no_text_do_not_make_a_name(probe: Probe, client: httpx.AsyncClient) -> None:
+    answer = await client.get("/v1/things/a%FFb")
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_REQUEST")
+    assert answer.json()["message"] == "url: path and query must be UTF-8 text"
+
+
+@pytest.mark.parametrize("kind", ["application/grpc", "application/grpc+proto", "application/grpc-web"])
+async def test_an_http_path_with_the_content_type_of_grpc_is_http(
+    probe: Probe, client: httpx.AsyncClient, kind: str
+) -> None:
+    """Its answer would be a 200 without content otherwise, which a client may take for a success."""
+    got = await client.get("/v1/things/a", headers={"content-type": kind})
+    assert (got.status_code, got.headers["content-type"]) == (200, "application/json")
+    post = await client.post("/v1/things", content=b"{}", headers={"content-type": kind})
+    assert (post.status_code, post.headers["content-type"]) == (400, "application/json")
+    assert "content-type must be application/json" in post.json()["message"]
+    unknown = await client.get("/v1/nothing", headers={"content-type": kind})
+    assert unknown.status_code == unknown.json()["status"] >= 400
+
+
 async def test_a_plus_in_the_query_is_a_space_and_an_escaped_one_a_plus(
     probe: Probe, client: httpx.AsyncClient
 ) -> None:

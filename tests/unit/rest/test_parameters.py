@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from anycloud_common.rest import Invalid
 
-from tests.unit.rest.shapes import pb, refusal, request
+from tests.unit.rest.shapes import binding, pb, refusal, request
 
 
 def test_parameters_become_typed_fields() -> None:
@@ -92,3 +93,11 @@ def test_a_field_of_the_path_is_no_key_of_the_body() -> None:
 def test_a_missing_path_variable_means_that_gateway_and_service_differ() -> None:
     with pytest.raises(RuntimeError, match="no path variable id"):
         request("GetThing")
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    wrapped = binding("ListThings")._wrapper()
+    wrapped.owner.append("o")
+    broken = wrapped.SerializeToString().replace(b"o", b"\xff")
+    with pytest.raises(Invalid, match="url: path and query must be UTF-8 text"):
+        binding("ListThings").decode(broken)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 from google.api import httpbody_pb2
 from google.protobuf import message_factory
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from anycloud_common.rest import rules, text, wrapper
 from anycloud_common.rest.codec import Codec
@@ -53,7 +53,10 @@ class Binding:
 
     def decode(self, raw: bytes) -> Message:
         """Bytes of Envoy's wrapper message -> request. Raises Invalid for a request without the declared shape."""
-        wrapped: Any = self._wrapper.FromString(raw)
+        try:
+            wrapped: Any = self._wrapper.FromString(raw)
+        except DecodeError:  # Envoy hands on whatever bytes a percent-encoding stands for
+            raise Invalid("path and query must be UTF-8 text", "url") from None
         arguments = self._read_body(wrapped.http_body) if self.route.takes_body else {}
         for param in self._params:
             self._read_param(param, wrapped, arguments)
