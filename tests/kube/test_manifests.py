@@ -22,6 +22,7 @@ from anycloud_nodepool.domain.addons import Installation, Verdict
 from tests.kube import helm
 from tests.kube.servers import KubernetesServer, connect
 from tests.kube.test_client import refusal
+from tests.kube.waiting import until
 
 CLUSTER = "cl-abcdefghijkl"
 GIB = 2**30
@@ -110,6 +111,7 @@ async def test_the_next_revision_rolls_out_once_and_leaves_nothing_of_the_last(a
     await api.ensure("ServiceAccount", manifest.service_account(at), manifest.owner_labels(at.deployment_id))
     first = manifest.deployment(at, Revision(1, FULL, LARGE, "adm-1", manifest.TEMPLATE, 0))
     made = await api.ensure("Deployment", first, manifest.owner_labels(at.deployment_id))
+    await until(lambda: observed(api, made))
     second = manifest.deployment(at, Revision(2, PLAIN, SMALL, "adm-2", manifest.TEMPLATE, 0))
     applied = await apply(api, "Deployment", second, made)
     assert applied["metadata"]["generation"] == 2
@@ -117,6 +119,12 @@ async def test_the_next_revision_rolls_out_once_and_leaves_nothing_of_the_last(a
     fresh["metadata"]["name"] = "fresh"
     stored = await api.create("Deployment", fresh)
     assert applied["spec"] == stored["spec"]
+
+
+async def observed(api: Kube, made: Object) -> bool:
+    """Whether the controller has come to it; before, it writes several times at once."""
+    found = await api.get("Deployment", made["metadata"]["name"], made["metadata"]["namespace"])
+    return ((found or {}).get("status") or {}).get("observedGeneration") == 1
 
 
 # Node pools

@@ -18,7 +18,7 @@ from anycloud_common.settings import Settings
 
 FIELD_MANAGER = "anycloud"
 _PAGE = 500
-_HANDOVERS = 3
+_HANDOVERS = 5  # as often as the server itself tries a patch again
 
 Objects = list[Object]
 
