@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from anycloud_common.rest import Invalid
 
@@ -96,7 +98,7 @@ def test_a_missing_path_variable_means_that_gateway_and_service_differ() -> None
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    wrapped = binding("ListThings")._wrapper()
+    wrapped: Any = binding("ListThings")._wrapper()
     wrapped.owner.append("o")
     broken = wrapped.SerializeToString().replace(b"o", b"\xff")
     with pytest.raises(Invalid, match="url: path and query must be UTF-8 text"):
