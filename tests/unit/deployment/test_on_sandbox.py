@@ -179,4 +179,6 @@ async def test_trouble_on_a_cluster_is_seen_and_survived(real: tuple[RealRig, Sa
     await rig.kube.delete("ServiceAccount", made.id, POOL.namespace, account["metadata"]["uid"])
     again = await rig.ready_pod("voice", 4)
     rig.tokens[again.uid] = await rig.token_of("voice")
-    assert await rig.pick_up(made.id, again, execution(2)) == "job-1"
+    offer = await rig.candidate(made.id, again, 5000)
+    assert offer is not None
+    await rig.claim(made.id, again, offer, execution(2))
