@@ -117,10 +117,10 @@ async def _own_cluster(parts: _Parts) -> ReleaseValues | None:
 def _add_access(parts: _Parts, owner: Account | None) -> None:
     kit, store, sign_ins = parts.kit, parts.store, parts.world.sign_ins
     tokens = _tokens(parts, owner)
-    kit.authenticator = TokenAuthenticator(tokens.principal, kit.clock)
+    kit.authenticator = remembered = TokenAuthenticator(tokens.principal, kit.clock)
     kit.add(cluster_pb2_grpc.add_IntrospectionServicer_to_server, IntrospectionServicer(tokens))
-    kit.add(access_pb2_grpc.add_ApiTokensServicer_to_server, ApiTokensServicer(store, sign_ins, owner))
-    kit.add(access_pb2_grpc.add_ApiAccessServicer_to_server, ApiAccessServicer(store, sign_ins, owner))
+    kit.add(access_pb2_grpc.add_ApiTokensServicer_to_server, ApiTokensServicer(store, sign_ins, owner, remembered.drop))
+    kit.add(access_pb2_grpc.add_ApiAccessServicer_to_server, ApiAccessServicer(store, sign_ins, owner, remembered.drop))
 
 
 def _tokens(parts: _Parts, owner: Account | None) -> Tokens:

@@ -33,8 +33,9 @@ EVE = str(sum(b"eve"))
 class Hosted:
     def __init__(self, store: Store, clock: ManualClock, world: World) -> None:
         sign_ins = fakes.SignIns(world)
-        self.tokens = ApiTokensServicer(store, sign_ins, OWNER)
-        self.access = ApiAccessServicer(store, sign_ins, OWNER)
+        self.ended: list[bytes] = []
+        self.tokens = ApiTokensServicer(store, sign_ins, OWNER, self.ended.append)
+        self.access = ApiAccessServicer(store, sign_ins, OWNER, self.ended.append)
         self.issued = IssuedTokens(store, clock, OWNER)
 
     async def exchange(self, login: str, **headers: str) -> str:
@@ -126,6 +127,7 @@ async def test_rotation_ends_the_old_token_at_once(hosted: Hosted) -> None:
     old = await hosted.exchange("demo")
     new = await hosted.rotate(old)
     assert await hosted.who(old) is None
+    assert hosted.ended == [sha256(old.encode()).digest()]
     assert await hosted.who(new) is not None
 
 
@@ -172,8 +174,8 @@ async def test_only_accounts_of_users_can_be_let_in(hosted: Hosted, login: str) 
 
 
 async def test_an_installer_has_no_users_and_issues_no_tokens(store: Store, world: World) -> None:
-    tokens = ApiTokensServicer(store, fakes.SignIns(world), None)
-    access = ApiAccessServicer(store, fakes.SignIns(world), None)
+    tokens = ApiTokensServicer(store, fakes.SignIns(world), None, lambda digest: None)
+    access = ApiAccessServicer(store, fakes.SignIns(world), None, lambda digest: None)
     enter()
     message = await refused("FORBIDDEN", tokens.ExchangeApiToken(access_pb2.ExchangeApiTokenRequest(), None))
     assert "anycloud api start" in message

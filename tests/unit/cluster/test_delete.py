@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from dataclasses import replace
@@ -230,6 +231,22 @@ async def test_a_question_without_answer_is_taken_back_until_that_is_answered(
     assert world.withdrawn == [asked.delete_id]
     assert cluster.sealed_github_token is None
     assert cluster.state is State.RUNNING
+
+
+async def test_a_caller_who_leaves_cuts_no_question_in_two(running: Installation, world: World) -> None:
+    asked = asyncio.create_task(running.delete())
+    while not world.questions:  # noqa: ASYNC110 - the question is asked by a task of its own
+        await asyncio.sleep(0)
+    asked.cancel()
+    await running.drive(lambda c: c.state is State.TERMINATED and not c.releasing)
+    assert world.machines_alive == 0
+
+
+async def test_an_error_after_the_question_takes_it_back(running: Installation, world: World) -> None:
+    world.fault("hosted.fence", RuntimeError("out of memory"))
+    with pytest.raises(RuntimeError):
+        await running.delete()
+    assert (await running.cluster()).delete_stage is DeleteStage.WITHDRAWING
 
 
 async def test_a_delete_after_an_open_question_takes_that_back_first(running: Installation, world: World) -> None:

@@ -13,7 +13,7 @@ FENCE: Final = "AnyCloud-Installer-Delete"
 WITHDRAW: Final = "AnyCloud-Installer-Withdraw"
 BRIEF: Final = "AnyCloud-Installer"
 _VERSION: Final = "AnyCloud-Client-Version"
-_DEADLINE_S: Final = 10.0
+_DEADLINE_S: Final = 5.0  # several calls fit into the time that the gateway gives a request
 _ENDED: Final = "terminated"
 
 

@@ -14,17 +14,19 @@ from google.protobuf import empty_pb2
 from anycloud_cluster.domain.access import BRIEF_MS, Account, digest, is_user_id, new_token, user_of
 from anycloud_cluster.domain.ports import GitHubAccount, OutsideError, SignInRefused, SignIns
 from anycloud_cluster.store import access
+from anycloud_cluster.store.access import Ended
 
 BRIEF_HEADER: Final = "anycloud-installer"  # an installer's question: its token must not end the user's own
 
 
 class ApiTokensServicer(access_pb2_grpc.ApiTokensServicer):
-    """`owner` None: an installer."""
+    """`owner` None: an installer. `ended` forgets what this process remembers of a token."""
 
-    def __init__(self, store: Store, sign_ins: SignIns, owner: Account | None) -> None:
+    def __init__(self, store: Store, sign_ins: SignIns, owner: Account | None, ended: Ended) -> None:
         self._store = store
         self._sign_ins = sign_ins
         self._owner = owner
+        self._ended = ended
 
     async def ExchangeApiToken(self, request: access_pb2.ExchangeApiTokenRequest, context: Any) -> access_pb2.ApiToken:
         owner = self._owner
@@ -45,7 +47,7 @@ class ApiTokensServicer(access_pb2_grpc.ApiTokensServicer):
                     f"GitHub account {account.username} may not use this API; its owner {owner.username} can grant it."
                 )
                 raise ApiError("FORBIDDEN", text)
-            access.add(tx, account, digest(token), tx.now + BRIEF_MS if brief else None)
+            access.add(tx, account, digest(token), tx.now + BRIEF_MS if brief else None, self._ended)
 
         await self._store.write(issue)
         return access_pb2.ApiToken(token=token)
@@ -56,8 +58,8 @@ class ApiTokensServicer(access_pb2_grpc.ApiTokensServicer):
         token = new_token()
 
         def rotate(tx: Tx) -> None:
-            access.end_all(tx, user_of(caller.id))
-            access.add(tx, Account(user_of(caller.id), caller.name), digest(token), None)
+            access.end_all(tx, user_of(caller.id), self._ended)
+            access.add(tx, Account(user_of(caller.id), caller.name), digest(token), None, self._ended)
 
         await self._store.write(rotate)
         return access_pb2.ApiToken(token=token)
@@ -74,12 +76,13 @@ class ApiTokensServicer(access_pb2_grpc.ApiTokensServicer):
 
 
 class ApiAccessServicer(access_pb2_grpc.ApiAccessServicer):
-    """`owner` None: an installer."""
+    """`owner` None: an installer. `ended` forgets what this process remembers of a token."""
 
-    def __init__(self, store: Store, sign_ins: SignIns, owner: Account | None) -> None:
+    def __init__(self, store: Store, sign_ins: SignIns, owner: Account | None, ended: Ended) -> None:
         self._store = store
         self._sign_ins = sign_ins
         self._owner = owner
+        self._ended = ended
 
     async def ListUsers(self, request: access_pb2.ListUsersRequest, context: Any) -> access_pb2.ListUsersResponse:
         owner = _hosted(self._owner)
@@ -102,7 +105,7 @@ class ApiAccessServicer(access_pb2_grpc.ApiAccessServicer):
         if request.user_id == owner.user_id:
             text = f"{owner.username} owns this API and can't be removed from it."
             raise ApiError("API_ACCESS_OWNER_CANNOT_BE_REMOVED", text)
-        await self._store.write(lambda tx: access.revoke(tx, request.user_id))
+        await self._store.write(lambda tx: access.revoke(tx, request.user_id, self._ended))
         return empty_pb2.Empty()
 
     def _by_owner(self) -> Account:

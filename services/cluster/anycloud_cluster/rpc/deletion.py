@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -45,6 +46,7 @@ class Deletion:
         self._hosted = hosted
         self._lost = lost
         self._wake = wake
+        self._questions: set[asyncio.Task[Cluster]] = set()
 
     async def begin(self, cluster: Cluster, token: str | None, actor: Actor) -> Cluster:
         """The record, from now on one that is being deleted. Raises ApiError, and then nothing was taken apart."""
@@ -59,7 +61,14 @@ class Deletion:
                 await self._targets.sign_in(token)
             return await self._store.write(partial(self._record, cluster, token, actor))
         await self._targets.sign_in(token)
-        return await self._asked(cluster, token or "", actor)
+        return await self._to_the_end(self._asked(cluster, token or "", actor))
+
+    async def _to_the_end(self, question: Coroutine[Any, Any, Cluster]) -> Cluster:
+        """A caller that leaves doesn't cut a question in two: it is answered, or taken back."""
+        task = asyncio.create_task(question)
+        self._questions.add(task)
+        task.add_done_callback(self._questions.discard)
+        return await asyncio.shield(task)
 
     async def _asked(self, cluster: Cluster, token: str, actor: Actor) -> Cluster:
         """The question to the hosted API: with its own yes, or without an API that ever served, the deletion begins."""
@@ -73,15 +82,23 @@ class Deletion:
             if error.kind == "auth":
                 raise ApiError("FORBIDDEN", f"The API at {url} doesn't let you in: {error.message}") from None
             return await self._unanswered(cluster, token, actor, error.message)
-        delete_id = ids.new("del")
-        asking = await self._store.write(partial(self._asking, cluster, token, delete_id))
+        asking = await self._store.write(partial(self._asking, cluster, token, ids.new("del")))
         try:
-            answer = await self._hosted.fence(url, api_token, cluster.id, delete_id)
+            return await self._decided(asking, api_token, token, actor)
+        except Exception:
+            await self._store.write(partial(self._withdrawing, asking))
+            raise
+
+    async def _decided(self, asking: Cluster, api_token: str, token: str, actor: Actor) -> Cluster:
+        """Whatever ends this without a decision leaves a question that has to be taken back."""
+        url, delete_id = asking.api_url or "", asking.delete_id or ""
+        try:
+            answer = await self._hosted.fence(url, api_token, asking.id, delete_id)
         except OutsideError as error:
-            return await self._uncertain(asking, token, actor, error.message)
+            return await self._unanswered(asking, token, actor, error.message)
         if isinstance(answer, Referenced):
             await self._store.write(partial(self._cleared, asking))
-            raise ApiError("CLUSTER_REFERENCED", await self._referenced(cluster, api_token, answer))
+            raise ApiError("CLUSTER_REFERENCED", await self._referenced(asking, api_token, answer))
         return await self._store.write(partial(self._record, asking, token, actor))
 
     async def _take_back(self, cluster: Cluster, api_token: str) -> None:
@@ -118,16 +135,8 @@ class Deletion:
             changes["sealed_github_token"] = None
         clusters.change(tx, now, changes)
 
-    async def _uncertain(self, asking: Cluster, token: str, actor: Actor, why: str) -> Cluster:
-        """The question was sent and not answered. Where no API ever served it may still be moot; else it is taken back
-        until that is answered."""
-        try:
-            return await self._unanswered(asking, token, actor, why)
-        except ApiError:
-            await self._store.write(partial(self._withdrawing, asking))
-            raise
-
     def _withdrawing(self, cluster: Cluster, tx: Tx) -> None:
+        """The question is taken back until that is answered."""
         now = clusters.by_id(tx.conn, cluster.id)
         if now is not None and now.delete_id == cluster.delete_id and not now.deleting:
             clusters.change(tx, now, {"delete_stage": DeleteStage.WITHDRAWING})
