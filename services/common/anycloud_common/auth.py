@@ -46,6 +46,11 @@ class TokenAuthenticator:
         self._known.pop(digest, None)
         self._flights.pop(digest, None)
 
+    def forget(self) -> None:
+        """Forgets all tokens; each is asked for again."""
+        self._known.clear()
+        self._flights.clear()
+
     def _remembered(self, digest: bytes) -> Principal | None:
         kept_until, principal = self._known.get(digest, (0.0, None))
         return principal if self._clock.monotonic() < kept_until else None

@@ -9,7 +9,6 @@ from functools import partial
 
 from anycloud_common import introspection
 from anycloud_common.admission import AdmissionRow, Admissions
-from anycloud_common.auth import TokenAuthenticator
 from anycloud_common.cipher import Cipher
 from anycloud_common.clock import Clock
 from anycloud_common.feed import FeedConsumer, FeedServicer
@@ -182,7 +181,7 @@ async def build(kit: ServerKit) -> None:
     settings = kit.settings
     store = Store.open(settings.database(SERVICE), SERVICE, kit.clock)
     kit.on_close(lambda: asyncio.to_thread(store.close))
-    kit.authenticator = TokenAuthenticator(introspection.over(kit.channel("cluster")), kit.clock)
+    introspection.authenticate(kit)
     channel = kit.channel(_POOLS)
     pools = NodePoolService(channel)
     holds: holds_pb2_grpc.HoldServiceAsyncStub = holds_pb2_grpc.HoldServiceStub(channel)

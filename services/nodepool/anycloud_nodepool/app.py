@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from anycloud_common import introspection
 from anycloud_common.admission import Admissions
-from anycloud_common.auth import TokenAuthenticator
 from anycloud_common.cipher import Cipher
 from anycloud_common.feed import FeedConsumer, FeedServicer
 from anycloud_common.reconcile import Reconciler
@@ -49,7 +48,7 @@ async def build(kit: ServerKit) -> None:
 
     kit.on_close(close)
     channel = kit.channel("cluster")
-    kit.authenticator = TokenAuthenticator(introspection.over(channel), clock)
+    introspection.authenticate(kit)
     cluster_holds: HoldServiceAsyncStub = holds_pb2_grpc.HoldServiceStub(channel)
     admissions = Admissions(
         store,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from anycloud_common import introspection
-from anycloud_common.auth import TokenAuthenticator
 from anycloud_common.registry import Registry
 from anycloud_common.release_values import ReleaseValues
 from anycloud_common.server import ServerKit
@@ -32,7 +31,7 @@ async def build(kit: ServerKit) -> None:
         await asyncio.to_thread(store.close)
 
     kit.on_close(close)
-    kit.authenticator = TokenAuthenticator(introspection.over(kit.channel("cluster")), kit.clock)
+    introspection.authenticate(kit)
     targets = None
     if settings.release_values is not None:
         values = ReleaseValues.load(settings.release_values)

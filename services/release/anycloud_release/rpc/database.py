@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from anycloud_common.errors import ApiError
@@ -40,6 +41,8 @@ def _value(value: Any) -> struct_pb2.Value:
             return struct_pb2.Value(null_value=struct_pb2.NULL_VALUE)
         case str():
             return struct_pb2.Value(string_value=value)
+        case float() if not math.isfinite(value):  # JSON has no such number
+            return struct_pb2.Value(string_value=str(value))
         case _:
             return struct_pb2.Value(number_value=value)
 
