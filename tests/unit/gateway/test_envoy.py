@@ -59,6 +59,23 @@ async def test_a_list_may_be_the_root_of_the_answer(probe: Probe, client: httpx.
     assert [thing["name"] for thing in answer.json()] == ["t0", "t1"]
 
 
+async def test_a_page_of_a_list_names_the_total_and_the_next_page(probe: Probe, client: httpx.AsyncClient) -> None:
+    first = await client.get("/v1/things", params={"limit": "1", "prefix": "x y"})
+    assert [thing["name"] for thing in first.json()] == ["x y0"]
+    assert first.headers["anycloud-total-count"] == "2"
+    assert first.headers["link"] == '</v1/things?limit=1&prefix=x+y&cursor=a%2Fb%20c>; rel="next"'
+    last = await client.get(first.links["next"]["url"])
+    assert (last.status_code, last.headers["anycloud-total-count"], last.headers.get("link")) == (200, "2", None)
+
+
+async def test_grpc_clients_have_cursor_and_total_as_fields(probe: Probe, gateway: Gateway) -> None:
+    async with grpc.aio.insecure_channel(gateway.address) as channel:
+        call = probe_api.stubs.ThingsStub(channel).ListThings(pb.ListThingsRequest(limit=1), metadata=GRPC)
+        page = await call
+        assert (page.next_cursor, page.total_count) == ("a/b c", 2)
+        assert "link" not in dict(await call.initial_metadata())
+
+
 async def test_an_escaped_slash_belongs_to_the_name(probe: Probe, client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/things/a%2Fb%20c")).json()["name"] == "a/b c"
 

@@ -131,6 +131,9 @@ def test_a_method_that_cannot_be_served_is_refused() -> None:
     (wrapped,) = load(routes([services["WrappedField"]])).values()
     with pytest.raises(ValueError, match="without wrap"):
         wrapped.encode(mistakes.Answer())
+    (paged,) = load(routes([services["PagedWithoutFields"]])).values()
+    with pytest.raises(ValueError, match="needs a proper field limit"):
+        paged.compile()
     (taken,) = load(routes([services["TakesHttpBody"]])).values()
     with pytest.raises(ValueError, match="a request field is called http_body"):
         taken.decode(b"")

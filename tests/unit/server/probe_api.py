@@ -85,8 +85,12 @@ class Things(stubs.ThingsServicer):  # type: ignore[misc]
         return request.thing
 
     async def ListThings(self, request: Any, context: Any) -> Any:
+        """Two, or one and a cursor where one is asked for."""
         prefix = request.prefix if request.HasField("prefix") else "t"
-        return pb.ListThingsResponse(things=[pb.Thing(name=f"{prefix}{n}") for n in range(2)])
+        numbers = range(1 if request.HasField("limit") else 2)
+        things = [pb.Thing(name=f"{prefix}{n}") for n in numbers]
+        following = "a/b c" if len(numbers) == 1 and not request.HasField("cursor") else None
+        return pb.ListThingsResponse(things=things, next_cursor=following, total_count=2)
 
     async def DeleteThing(self, request: Any, context: Any) -> Any:
         self.calls.append(calls.current())

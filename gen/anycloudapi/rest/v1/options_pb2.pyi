@@ -96,10 +96,11 @@ class MethodRule(_message.Message):
     UNAVAILABLE_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
     CLIENT_VERSION_FIELD_NUMBER: _builtins.int
+    PAGED_FIELD_NUMBER: _builtins.int
     success: _builtins.int
     """HTTP status of a success; 0 means 200. With 204 there is no body."""
     wrap: _builtins.str
-    """JSON key that the whole response is put under: {"nodePool": {...}}."""
+    """JSON key that the whole response, or its `response_body`, is put under: {"nodePool": {...}}."""
     no_content_when_unset: _builtins.bool
     """Answer 204 instead when the `response_body` field is unset."""
     invalid: _builtins.str
@@ -108,6 +109,10 @@ class MethodRule(_message.Message):
     """Code of the 503 answer when the store can't take the request now; without it API_RESTARTING."""
     access: Global___Access.ValueType
     client_version: Global___VersionRule.ValueType
+    paged: _builtins.bool
+    """A list in pages: the request has `limit` and `cursor`, the response `total_count` and `next_cursor`. HTTP callers get
+    these two as the headers AnyCloud-Total-Count and Link; the body is the field of `response_body` alone.
+    """
     @_builtins.property
     def errors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Wire names of the errors that this method declares beyond the common set of its access class."""
@@ -123,10 +128,11 @@ class MethodRule(_message.Message):
         unavailable: _builtins.str = ...,
         access: Global___Access.ValueType = ...,
         client_version: Global___VersionRule.ValueType = ...,
+        paged: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "client_version", b"client_version", "errors", b"errors", "invalid", b"invalid", "no_content_when_unset", b"no_content_when_unset", "success", b"success", "unavailable", b"unavailable", "wrap", b"wrap"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "client_version", b"client_version", "errors", b"errors", "invalid", b"invalid", "no_content_when_unset", b"no_content_when_unset", "paged", b"paged", "success", b"success", "unavailable", b"unavailable", "wrap", b"wrap"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,7 +11,7 @@ from google.api import httpbody_pb2
 from google.protobuf import message_factory
 from google.protobuf.message import DecodeError, Message
 
-from anycloud_common.rest import rules, text, wrapper
+from anycloud_common.rest import pages, rules, text, wrapper
 from anycloud_common.rest.codec import Codec
 from anycloud_common.rest.invalid import Invalid
 from anycloud_common.rest.parse import parse
@@ -65,6 +65,10 @@ class Binding:
     def encode(self, message: Message) -> bytes:
         """Response, or one message of a stream (a line of NDJSON) -> bytes of HttpBody. Raises BadResponse."""
         return self._write(message)
+
+    def headers(self, message: Message, url: str) -> pages.Headers:
+        """What goes beside the body; `url` is the request's path and query. Few answers have any."""
+        return pages.headers(message, url) if self.route.paged else ()
 
     def compile(self) -> None:
         """What the first use of the route would do; shows a mistake in its protos as ValueError."""
@@ -160,6 +164,8 @@ class Binding:
     @cached_property
     def _write(self) -> Callable[[Any], bytes]:
         route, output = self.route, self.route.method.output_type
+        if route.paged:
+            pages.check(route)
         if route.streams:
             line = self._codec.encoder(output)
             return lambda message: http_body(orjson.dumps(line(message)) + b"\n", NDJSON)
@@ -174,13 +180,18 @@ class Binding:
         return lambda message: http_body(orjson.dumps(value(message)), status=status)
 
     def _write_field(self, name: str) -> Callable[[Any], bytes]:
-        """One field is the whole answer: a root array, or an object that may be missing (204)."""
-        field = self.route.method.output_type.fields_by_name[name]
-        if rules.is_map(field) or self.route.wrap:
-            raise ValueError(f"{field.full_name}: response_body is a message or a list of messages, without wrap")
+        """One field is the whole answer: a list, or an object that may be missing (204)."""
+        field, key = self.route.method.output_type.fields_by_name[name], self.route.wrap
+        if rules.is_map(field) or (key and not field.is_repeated):
+            raise ValueError(f"{field.full_name}: response_body is a list of messages, or a message without wrap")
         value, status = self._codec.encoder(rules.message_type(field)), self.route.success
         if field.is_repeated:
-            return lambda message: http_body(orjson.dumps([value(m) for m in getattr(message, name)]), status=status)
+
+            def write_list(message: Any) -> bytes:
+                items = [value(m) for m in getattr(message, name)]
+                return http_body(orjson.dumps({key: items} if key else items), status=status)
+
+            return write_list
         may_be_missing = self.route.no_content_when_unset
 
         def write(message: Any) -> bytes:

@@ -45,6 +45,7 @@ class Route:
     success: int
     wrap: str
     no_content_when_unset: bool
+    paged: bool
     errors: tuple[str, ...]
     invalid: str
     """Error code of a request that lacks the declared shape, or empty (an undeclared 400)."""
@@ -106,6 +107,7 @@ def route(method: MethodDescriptor) -> Route | None:
         success=rule.success or 200,
         wrap=rule.wrap,
         no_content_when_unset=rule.no_content_when_unset,
+        paged=rule.paged,
         errors=tuple(rule.errors),
         invalid=rule.invalid,
         unavailable=rule.unavailable,

@@ -68,7 +68,10 @@ class Entry:
             with _Measured(method.policy, form, self._clock) as measured:
                 try:
                     await self._enter(method.policy, metadata)
-                    answer = form.encode(await run(_decoded(method.handler, form, raw), context))
+                    message = await run(_decoded(method.handler, form, raw), context)
+                    answer = form.encode(message)
+                    if headers := form.headers(message, metadata.get(REST_MARK, "")):
+                        await context.send_initial_metadata(headers)
                     measured.code = "OK"
                     return answer
                 except Exception as error:

@@ -12,7 +12,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from anycloud_common.errors import STATUS_DETAILS, Problem
-from anycloud_common.rest import NDJSON, Binding, Invalid, http_body
+from anycloud_common.rest import NDJSON, Binding, Headers, Invalid, http_body
 from anycloud_common.server.shape import Check
 
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
@@ -26,6 +26,10 @@ class Form(Protocol):
         ...
 
     def encode(self, message: Any) -> bytes: ...
+
+    def headers(self, message: Any, url: str) -> Headers:
+        """What is told beside the body of a response; `url` is the path and query of an HTTP request."""
+        ...
 
     async def refuse(self, context: Any, problem: Problem, sent: bool) -> bytes:
         """The answer to a call that failed. `sent`: a message of the response stream is out already."""
@@ -52,6 +56,9 @@ class Native:
             self._check(message)
         return message
 
+    def headers(self, message: Any, url: str) -> Headers:
+        return ()
+
     async def refuse(self, context: Any, problem: Problem, sent: bool) -> bytes:
         details = problem.to_status().SerializeToString()
         await context.abort(_STATUS[problem.grpc], problem.message, ((STATUS_DETAILS, details),))
@@ -67,6 +74,7 @@ class Rest:
     def __init__(self, binding: Binding) -> None:
         self.decode = binding.decode
         self.encode = binding.encode
+        self.headers = binding.headers
 
     async def refuse(self, context: Any, problem: Problem, sent: bool) -> bytes:
         if sent:
