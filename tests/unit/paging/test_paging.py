@@ -10,7 +10,7 @@ import pytest
 from anycloud_common import paging
 from anycloud_common.paging import Listed, Page, Source
 from anycloud_common.rest import Invalid
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, create_engine, insert, select
 
@@ -58,6 +58,7 @@ def walk(conn: Connection, limit: int, sources: list[Source]) -> Iterator[Listed
         yield page
 
 
+@settings(max_examples=50, deadline=None)
 @given(times=st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=12), limit=st.integers(1, 5))
 def test_the_pages_together_are_the_list_newest_first(times: list[tuple[int, bool, bool]], limit: int) -> None:
     with opened() as conn:
