@@ -123,8 +123,8 @@ class Work:
         return [row for row in rows if row.kind == kind]
 
     async def learnt(self, row: Resource, **facts: Any) -> None:
-        """Facts of a resource, true whoever has the cluster."""
-        await self._tools.store.write(partial(self._tools.book.write, row=row, changes=facts, guard=None))
+        """Facts of a resource that was made here, true whoever has the cluster."""
+        await self._tools.store.write(partial(self._tools.book.made, row=row, changes=facts, guard=None))
 
     async def release(self, row: Resource) -> None:
         """Final."""

@@ -15,6 +15,7 @@ from anycloud_common.store import Store, Tx
 from anycloud_cluster.domain import refusals
 from anycloud_cluster.domain.cluster import DELETE_PHASES, HOLD_OWNER, Cluster, DeleteStage, Intent, State
 from anycloud_cluster.domain.ports import HostedApi, Inventory, OutsideError, Referenced, SignInRefused
+from anycloud_cluster.domain.resource import Kind
 from anycloud_cluster.domain.resource import State as ResourceState
 from anycloud_cluster.live.lost import LostClusters, Unknown
 from anycloud_cluster.live.targets import Targets
@@ -219,4 +220,6 @@ _DELETING: dict[str, Any] = {
 def _named(conn: Any, cluster: Cluster) -> bool:
     """Whether it has something whose end needs a GitHub sign-in."""
     rows = ledger.of_owner(conn, HOLD_OWNER, cluster.id)
-    return any(row.kind in ("dns-record", "certificate") and row.state is not ResourceState.RELEASED for row in rows)
+    return any(
+        row.kind in (Kind.DNS_RECORD, Kind.CERTIFICATE) and row.state is not ResourceState.RELEASED for row in rows
+    )

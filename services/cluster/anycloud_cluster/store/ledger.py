@@ -116,6 +116,13 @@ class Ledger:
                 self._wake_waiting(tx, row)
         return _existing(tx.conn, row.id)
 
+    def made(self, tx: Tx, row: Resource, changes: Mapping[str, Any], *, guard: str | None) -> Resource:
+        """Stores what a create brought. A release that came meanwhile stays, and finds it."""
+        now = find(tx.conn, row.id)
+        if now is not None and now.state is not State.PENDING:
+            changes = {key: value for key, value in changes.items() if key != "state"}
+        return self.write(tx, row, changes, guard=guard)
+
     def user_data(self, row: Resource) -> bytes:
         if row.sealed_user_data is None:
             return b""

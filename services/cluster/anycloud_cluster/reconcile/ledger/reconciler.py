@@ -9,7 +9,7 @@ from typing import Any
 
 from anycloud_common.clock import Clock
 from anycloud_common.reconcile import Done, Outcome, Requeue
-from anycloud_common.store import Store, Tx
+from anycloud_common.store import Store
 from anycloud_providers.protocol import ProviderError
 
 from anycloud_cluster.domain.ports import OutsideError, SignInRefused
@@ -85,7 +85,7 @@ class LedgerReconciler:
         except Exception:
             await self._give_back(row, lease)
             raise
-        await self._store.write(partial(self._write_made, self._facts(found), row=row, lease=lease))
+        await self._store.write(partial(self._book.made, row=row, changes=self._facts(found), guard=lease))
         return Done()
 
     def _facts(self, found: Found) -> dict[str, Any]:
@@ -107,16 +107,9 @@ class LedgerReconciler:
         changes = ledger.failed(row, kind, message, self._clock.now_ms())
         if answered and kind not in TRANSIENT:
             changes |= {"state": State.FAILED, "sent_at": row.sent_at}
-        row = await self._store.write(partial(self._write_made, changes, row=row, lease=lease))
+        row = await self._store.write(partial(self._book.made, row=row, changes=changes, guard=lease))
         await self._told(row, kind, message)
         return Requeue(backoff(CREATE_BACKOFF_S, row.failure_count)) if row.state is State.PENDING else Done()
-
-    def _write_made(self, changes: dict[str, Any], tx: Tx, *, row: Resource, lease: str) -> Resource:
-        """Facts of a create. A release that came meanwhile stays, and finds them."""
-        now = ledger.find(tx.conn, row.id)
-        if now is not None and now.state is not State.PENDING:
-            changes = {key: value for key, value in changes.items() if key != "state"}
-        return self._book.write(tx, row, changes, guard=lease)
 
     async def _release(self, row: Resource) -> Outcome:
         if wait := self._pause(row, RELEASE_BACKOFF_S):
@@ -156,7 +149,7 @@ class LedgerReconciler:
 
     def _unsettled(self, row: Resource) -> float:
         """Seconds for which a create that was sent may still take effect, where nothing is found of it."""
-        if row.sent_at is None or row.provider_id or row.kind == Kind.CERTIFICATE:
+        if row.sent_at is None or row.provider_id:
             return 0.0
         return max(0.0, (row.sent_at + SETTLE_MS - self._clock.now_ms()) / 1000)
 
