@@ -15,7 +15,7 @@ CLUSTER, CREDENTIAL, POOL, DEPLOYMENT = "tough", "aws", "pool", "worker"
 IMAGE = "e2e/worker:1"
 PLACE = ["--credentials", CREDENTIAL, "--region", "us-east-1"]
 VMS = 2
-_PATIENCE = 90.0
+_PATIENCE = 120.0
 _ABSENT = ("There is no ", "doesn't exist")
 
 Look = Callable[[], None]
@@ -111,10 +111,23 @@ class Persistence:
         script = Path(__file__).with_name("submit.py")
         self.installation.python(script, DEPLOYMENT, *jobs)
 
+    def wait(self, jobs: list[str]) -> None:
+        """Until all are completed. Where the state can't be observed, since the API is away, it is asked anew."""
+
+        def look() -> bool:
+            done = self._try("wait", *jobs, "--timeout", f"{_PATIENCE:.0f}s")
+            assert done.code in (0, 2), f"{done.stdout}{done.stderr}"
+            return done.code == 0
+
+        self._until(look)
+
     def lines(self) -> list[dict[str, Any]]:
         """What the worker's processes wrote down, in order."""
         path = self.ledger / "lines"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def begun(self, job: str) -> bool:
+        return any((line["what"], line["job"]) == ("begin", job) for line in self.lines())
 
     def _object(self, group: str, name: str) -> dict[str, Any] | None:
         """As the API shows it; {} when there is none; None when nobody answers."""
