@@ -38,6 +38,15 @@ class Client:
     def get(self, at: str, query: Query | None = None) -> Any:
         return self.request("GET", at, query=query)
 
+    def page(self, at: str, query: Query | None = None) -> tuple[Any, int | None]:
+        """The decoded answer of a list, and how many there are in all; None when these are all."""
+
+        def once() -> tuple[Any, int | None]:
+            response = self._accepted("GET", at, query, None)
+            return self._decode(self._read(response)), _total(response)
+
+        return self._patiently(once, passing)
+
     def request(self, method: str, at: str, *, query: Query | None = None, body: Any = None) -> Any:
         """The decoded answer, None for an empty one. Raises ApiRefusal, Unreachable."""
 
@@ -156,6 +165,12 @@ def _connect(target: Target) -> http.client.HTTPConnection:
         context = ssl.create_default_context()
         return http.client.HTTPSConnection(host, parts.port, timeout=_TIMEOUT_SECONDS, context=context)
     return http.client.HTTPConnection(host, parts.port, timeout=_TIMEOUT_SECONDS)
+
+
+def _total(page: http.client.HTTPResponse) -> int | None:
+    """Of the whole list, when the page has another one behind it."""
+    more = 'rel="next"' in page.headers.get("Link", "")
+    return int(page.headers.get("AnyCloud-Total-Count", 0)) if more else None
 
 
 def _closed_by_peer(connection: http.client.HTTPConnection) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,7 @@ from anycloud_cli.clock import Clock
 from anycloud_cli.output import Output
 
 if TYPE_CHECKING:
-    from anycloud_cli.client import Client
+    from anycloud_cli.client import Client, Query
     from anycloud_cli.directory import Directory
     from anycloud_cli.failures import Failure
     from anycloud_cli.target import Target
@@ -52,6 +52,14 @@ class Session:
         if not expected:
             return Client(self.target)
         return Client(self.target, Patience(self.clock, _RIDE_OUT_SECONDS, self.complain))
+
+    def listed(self, at: str, query: Query | None = None, way: str = "") -> Any:
+        """The answer of a list. When there is more than it holds, stderr says so, and `way` how to see more."""
+        answer, total = self.api.page(at, query)
+        if total is not None:
+            shown = answer if isinstance(answer, list) else next(iter(answer.values()))
+            self.out.remark(f"These are the newest {len(shown):,} of {total:,}. {way}".rstrip())
+        return answer
 
     def complain(self, failure: Failure) -> None:
         """Says why a request is repeated, once for as long as the reason is the same."""

@@ -67,7 +67,7 @@ def create(session: Session, /, name: str, **given: str | None) -> None:
 @pass_session
 def list_clusters(session: Session) -> None:
     """List the clusters that this API knows."""
-    answer = session.api.get(path("clusters"))
+    answer = session.listed(path("clusters"))
     session.out.result(answer, view.listing(answer["clusters"], session.clock.now_ms()))
 
 

@@ -86,7 +86,7 @@ def create(session: Session, /, name: str, image: str, wait: bool, **given: Any)
 @pass_session
 def list_deployments(session: Session, node_pool: str | None) -> None:
     """List Deployments from stored facts, without asking Kubernetes."""
-    answer = session.api.get(path("deployments"), {"nodePool": node_pool})
+    answer = session.listed(path("deployments"), {"nodePool": node_pool})
     session.out.result(answer, view.listing(answer["deployments"], session.clock.now_ms()))
 
 

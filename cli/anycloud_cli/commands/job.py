@@ -16,6 +16,8 @@ from anycloud_cli.views import workload as view
 
 _RETRY_SECONDS = 30.0
 _PAUSE_SECONDS = 1.0
+_MOST = 1000
+_MORE = f"`-n` shows up to {_MOST:,}."
 
 
 class _JobGroup(AliasGroup):
@@ -87,7 +89,7 @@ def _uncertain(chosen: str, failure: Failure) -> Failure:
 
 @job.command("list")
 @click.option("--deployment", metavar="ID", help="Only Jobs of this Deployment, which may be deleted already.")
-@click.option("-n", "count", type=click.IntRange(1, 1000), default=200, show_default=True, help="The newest so many.")
+@click.option("-n", "count", type=click.IntRange(1, _MOST), default=200, show_default=True, help="The newest so many.")
 @click.option("--status", metavar="STATE", help="Only Jobs in this state.")
 @click.option("--filter", "text", metavar="TEXT", help="Only Jobs that match the text.")
 @click.option("--watch", is_flag=True, help="Refresh one Deployment's Jobs until stopped.")
@@ -109,7 +111,7 @@ def list_jobs(
     query = {"workloadType": "job", "deploymentId": deployment, "limit": count, "status": status, "filter": text}
 
     def fetch() -> Any:
-        return session.api.get(path("workloads"), query)
+        return session.listed(path("workloads"), query, _MORE if count < _MOST else "")
 
     def render(jobs: list[dict[str, Any]]) -> list[str]:
         return view.listing(jobs, session.clock.now_ms())

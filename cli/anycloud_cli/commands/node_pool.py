@@ -71,7 +71,7 @@ def create(session: Session, /, name: str, wait: bool, **given: Any) -> int:
 @pass_session
 def list_pools(session: Session, cluster: str | None) -> None:
     """List node pools."""
-    answer = session.api.get(path("node-pools"), {"cluster": cluster})
+    answer = session.listed(path("node-pools"), {"cluster": cluster})
     session.out.result(answer, view.listing(answer["nodePools"], session.clock.now_ms()))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -30,6 +31,7 @@ class Request(NamedTuple):
 class Reply(NamedTuple):
     status: int
     body: Any
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 Handler = Callable[[Request], Reply]
@@ -94,6 +96,8 @@ class FakeApi:
                 data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
                 data = b"" if reply.status == 204 else data
                 self.send_response(reply.status)
+                for name, value in reply.headers.items():
+                    self.send_header(name, value)
                 if reply.status != 204:
                     self.send_header("Content-Type", "application/json")
                     self.send_header("Content-Length", str(len(data)))

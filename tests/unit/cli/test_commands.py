@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.cli.conftest import Reply
+
 CREATE = ["--credentials", "aws", "--region", "us-east-1", "--vm-type", "t3.large"]
 POOL = [*CREATE, "--min-vms", "2", "--max-vms", "2"]
 
@@ -432,8 +434,36 @@ def test_jobs_of_a_deployment_are_listed_up_to_a_count(cli: Any, api: Any, thing
         "status": "queued",
         "filter": "x",
     }
+    assert run.err == ""
     assert cli("job", "list", "-n", "0").code == 2
     assert cli("job", "list", "-n", "1001").code == 2
+
+
+@pytest.mark.parametrize(("count", "way"), [("200", " `-n` shows up to 1,000."), ("1000", "")])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_list_that_is_not_all_says_so_on_stderr(
+    cli: Any, api: Any, things: Any, count: str, way: str, form: list[str]
+) -> None:
+    more = {"Link": '</v1/workloads?limit=1&cursor=x>; rel="next"', "AnyCloud-Total-Count": "1234"}
+    api.on("GET", "/workloads", Reply(200, [things.workload()], more))
+    run = cli("job", "list", "-n", count, *form)
+    assert run.err == f"These are the newest 1 of 1,234.{way}\n"
+    assert "job-1" in run.out
+
+
+@pytest.mark.parametrize(
+    ("group", "at", "key"),
+    [
+        ("cluster", "/clusters", "clusters"),
+        ("node-pool", "/node-pools", "nodePools"),
+        ("deployment", "/deployments", "deployments"),
+    ],
+)
+def test_every_list_tells_whether_there_is_more(cli: Any, api: Any, group: str, at: str, key: str) -> None:
+    api.on("GET", at, Reply(200, {key: []}, {"AnyCloud-Total-Count": "0"}))
+    assert cli(group, "list").err == ""
+    api.on("GET", at, Reply(200, {key: []}, {"AnyCloud-Total-Count": "7", "Link": '</v1/x?cursor=x>; rel="next"'}))
+    assert cli(group, "list").err == "These are the newest 0 of 7.\n"
 
 
 @pytest.mark.parametrize(
