@@ -1,0 +1,161 @@
+"""The published client on credentials and Secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.contract.sdk import Judge
+from tests.contract.world import ACCOUNT, CREDENTIAL, World
+
+GCP = {"cloudProvider": "GCP", "clientEmail": "robot@p.iam", "privateKey": "pem", "projectId": "p"}
+AZURE = {
+    "cloudProvider": "Azure",
+    "applicationId": "app",
+    "directoryId": "dir",
+    "secret": "s3cret",
+    "subscriptionId": "sub",
+}
+SHOWN: dict[str, dict[str, Any]] = {
+    "AWS": {"cloudProvider": "AWS", "accessKeyId": CREDENTIAL["accessKeyId"]},
+    "GCP": {"cloudProvider": "GCP", "clientEmail": "robot@p.iam", "projectId": "p"},
+    "Azure": {"cloudProvider": "Azure", "applicationId": "app", "subscriptionId": "sub"},
+}
+
+
+@pytest.fixture
+def name(unique: Callable[[str], str]) -> str:
+    return unique("cred")
+
+
+def save(judge: Judge, world: World, name: str, credential: dict[str, str], **more: Any) -> Any:
+    return judge.operation(world.local, "save_credential", name=name, cloud_credential=credential, **more)
+
+
+@pytest.mark.parametrize("credential", [CREDENTIAL, GCP, AZURE], ids=lambda one: one["cloudProvider"])
+def test_a_credential_is_saved_shown_without_its_secret_and_deleted(
+    world: World, judge: Judge, name: str, credential: dict[str, str]
+) -> None:
+    shown = {"name": name, **SHOWN[credential["cloudProvider"]]}
+    save(judge, world, name, credential).value("NoneType", 204)
+    assert judge.operation(world.local, "get_credential", name=name).value("RedactedCredential", 200) == shown
+    assert shown in judge.operation(world.local, "list_credentials").value("list", 200)
+    judge.operation(world.local, "delete_credential", name=name).value("NoneType", 204)
+    assert shown not in judge.operation(world.local, "list_credentials").value("list", 200)
+    judge.operation(world.local, "delete_credential", name=name, force="false").value("NoneType", 204)
+
+
+@pytest.mark.parametrize("overwrite", [None, "false"])
+def test_a_taken_name_is_kept_unless_it_is_to_be_overwritten(
+    world: World, judge: Judge, name: str, overwrite: str | None
+) -> None:
+    save(judge, world, name, CREDENTIAL).value("NoneType", 204)
+    more = {} if overwrite is None else {"overwrite": overwrite}
+    error = save(judge, world, name, GCP, **more).refused(409, "CREDENTIAL_NAME_EXISTS")
+    assert error["data"] == {"name": name}
+    save(judge, world, name, GCP, overwrite="true").value("NoneType", 204)
+    shown = judge.operation(world.local, "get_credential", name=name).value("RedactedCredential", 200)
+    assert shown["cloudProvider"] == "GCP"
+    world.local.ask("DELETE", f"/credentials/{name}")
+
+
+def test_a_credential_is_changed_in_parts(world: World, judge: Judge, name: str) -> None:
+    def update(**changes: str) -> Any:
+        return judge.operation(world.local, "update_credential", name=name, credential_update=changes)
+
+    assert update(accessKeyId="x").refused(404, "CREDENTIAL_NOT_FOUND")["data"] == {"name": name}
+    save(judge, world, name, CREDENTIAL).value("NoneType", 204)
+    update().value("NoneType", 204)
+    update(accessKeyId=f"{ACCOUNT}.newer", secretAccessKey="other").value("NoneType", 204)
+    shown = judge.operation(world.local, "get_credential", name=name).value("RedactedCredential", 200)
+    assert shown["accessKeyId"] == f"{ACCOUNT}.newer"
+    error = update(projectId="not-of-aws").refused(400, "CREDENTIAL_UPDATE_INVALID")
+    assert error["data"] == {"name": name}
+    assert "projectId" in error["message"]
+    update(secretAccessKey="revoked").refused(400, "CREDENTIAL_UPDATE_INVALID")
+    world.local.ask("DELETE", f"/credentials/{name}")
+
+
+def test_a_credential_that_there_is_not(world: World, judge: Judge) -> None:
+    error = judge.operation(world.local, "get_credential", name="no/such").refused(404, "CREDENTIAL_NOT_FOUND")
+    assert error["data"] == {"name": "no/such"}
+
+
+@pytest.mark.parametrize("api", ["local", "hosted"])
+def test_a_credential_in_use_names_its_users(world: World, judge: Judge, api: str) -> None:
+    user = {"local": world.cluster, "hosted": world.pool}[api]["id"]
+    error = judge.operation(getattr(world, api), "delete_credential", name="aws").refused(409, "CREDENTIAL_IN_USE")
+    assert error["data"]["name"] == "aws"
+    assert user in error["data"]["workloadIds"]
+
+
+@pytest.mark.parametrize(
+    "credential",
+    [
+        {**CREDENTIAL, "secretAccessKey": "revoked"},
+        {"cloudProvider": "Lambda", "apiKey": "k"},
+        {"cloudProvider": "Cloudflare", "accountId": "a", "apiToken": "t", "jurisdiction": "eu"},
+    ],
+    ids=lambda one: one["cloudProvider"],
+)
+def test_a_credential_that_cannot_be_used_is_not_saved(
+    world: World, judge: Judge, name: str, credential: dict[str, str]
+) -> None:
+    save(judge, world, name, credential).refused(400, "INVALID_REQUEST", defined=False)
+    judge.operation(world.local, "get_credential", name=name).refused(404, "CREDENTIAL_NOT_FOUND")
+
+
+@pytest.mark.req("SC-002", "SC-006")
+def test_a_secret_is_saved_listed_by_name_and_deleted(world: World, judge: Judge, unique: Callable[[str], str]) -> None:
+    name = unique("secret")
+    judge.operation(world.hosted, "save_secret", name=name, save_secret_body={"values": {"K": "m4rker"}}).value(
+        "NoneType", 204
+    )
+    [first] = [one for one in judge.operation(world.hosted, "list_secrets").value("list", 200) if one["name"] == name]
+    judge.operation(world.hosted, "save_secret", name=name.upper(), save_secret_body={"values": {}}).value(
+        "NoneType", 204
+    )
+    listed = judge.operation(world.hosted, "list_secrets").value("list", 200)
+    [second] = [one for one in listed if one["name"].lower() == name]
+    assert first["createdAt"] == second["createdAt"] < second["updatedAt"]
+    assert "m4rker" not in str(listed)
+    judge.operation(world.hosted, "delete_secret", name=name).value("NoneType", 204)
+    judge.operation(world.hosted, "delete_secret", name=name).value("NoneType", 204)
+    names = [one["name"].lower() for one in judge.operation(world.hosted, "list_secrets").value("list", 200)]
+    assert name not in names
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "says"),
+    [
+        ("1digit", {}, "name"),
+        ("a" * 65, {}, "name"),
+        ("a/b", {}, "name"),
+        ("fine", {"a-b": "1"}, "a-b"),
+        ("fine", {"": "1"}, "values"),
+        ("fine", {"A": "zero\0byte"}, "A"),
+    ],
+)
+def test_an_unusable_secret_is_not_saved(
+    world: World, judge: Judge, name: str, values: dict[str, str], says: str
+) -> None:
+    error = judge.operation(world.hosted, "save_secret", name=name, save_secret_body={"values": values}).refused(
+        400, "INVALID_REQUEST", defined=False
+    )
+    assert says in error["message"]
+    assert name not in [one["name"] for one in world.hosted.ask("GET", "/secrets")]
+
+
+@pytest.mark.req("SC-018", "SC-019")
+def test_a_secret_in_use_is_deleted_by_force_only(world: World, judge: Judge, unique: Callable[[str], str]) -> None:
+    name = unique("secret")
+    world.hosted.ask("PUT", f"/secrets/{name}", {"values": {"K": "v"}})
+    image = world.register_image("contract/plain:1")
+    body = {"name": unique("user"), "image": image, "nodePool": "pool", "secrets": [name]}
+    user = world.hosted.ask("POST", "/deployments", body)["deployment"]["id"]
+    error = judge.operation(world.hosted, "delete_secret", name=name).refused(409, "SECRET_IN_USE")
+    assert error["data"] == {"name": name, "workloadIds": [user]}
+    judge.operation(world.hosted, "delete_secret", name=name, force="true").value("NoneType", 204)
+    world.hosted.ask("DELETE", f"/deployments/{user}")
