@@ -15,6 +15,7 @@ from anycloud_deployment.store.tables import events, executions
 KEPT_MS = 30 * 24 * 3600 * 1000
 KEPT_EACH = 1000
 _PRUNED_AT_ONCE = 500
+_ADD = insert(events)
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def append(
 
 def append_all(tx: Tx, rows: Iterable[dict[str, Any]]) -> None:
     """Several at once, as `row` makes them."""
-    tx.conn.execute(insert(events), list(rows))
+    tx.conn.execute(_ADD, list(rows))
 
 
 def row(

@@ -35,19 +35,30 @@ _HOME = select(
     deployments.c.slots,
     _ACCEPTING.label("accepting"),
 ).where(deployments.c.id == bindparam("deployment_id"))
-_CLAIMED_ELSEWHERE = select(
+_USED = (
     exists(select(jobs.c.id).where(jobs.c.execution_id == bindparam("execution_id")))
     | exists(select(executions.c.id).where(executions.c.id == bindparam("execution_id")))
+).label("used")
+_HELD = (
+    select(func.count())
+    .where(jobs.c.deployment_id == bindparam("deployment_id"), jobs.c.pod_uid == bindparam("pod_uid"))
+    .scalar_subquery()
+    .label("held")
 )
-_HELD = select(func.count()).where(
-    jobs.c.deployment_id == bindparam("deployment_id"), jobs.c.pod_uid == bindparam("pod_uid")
-)
+_CLAIMED_FROM = _HOME.add_columns(_USED, _HELD)
 _ENDED = select(executions).where(executions.c.id == bindparam("id"))
-_SAVE = update(jobs).where(jobs.c.id == bindparam("job_id"))
-_TO_HISTORY = insert(history).from_select(
-    [column.name for column in history.c], select(jobs).where(jobs.c.id == bindparam("job_id"))
+_LAST_ORDER = select(func.coalesce(func.max(jobs.c.queue_order), 0))
+_ADD = insert(jobs)
+_COUNT_SUBMITTED = (
+    update(deployments)
+    .where(deployments.c.id == bindparam("deployment_id"))
+    .values(jobs_submitted=deployments.c.jobs_submitted + bindparam("submitted"))
 )
-_DROP = delete(jobs).where(jobs.c.id == bindparam("job_id"))
+_SAVE = update(jobs).where(jobs.c.id == bindparam("job_id"))
+_TAKE_OUT = delete(jobs).where(jobs.c.id == bindparam("job_id")).returning(jobs)
+_PUT_AWAY = insert(history)
+_TAKE_BACK = delete(history).where(history.c.id == bindparam("job_id")).returning(history)
+_RECORD_ENDED = insert(executions)
 
 
 class Home(NamedTuple):
@@ -108,7 +119,7 @@ class Jobs:
             for one in new
         }
         tx.conn.execute(
-            insert(jobs),
+            _ADD,
             [
                 {
                     **rows.job_values(fresh[one.id]),
@@ -125,8 +136,7 @@ class Jobs:
                 for number, one in enumerate(new, 1)
             ],
         )
-        submitted = deployments.c.jobs_submitted + len(new)
-        tx.conn.execute(update(deployments).where(deployments.c.id == deployment.id).values(jobs_submitted=submitted))
+        tx.conn.execute(_COUNT_SUBMITTED, {"deployment_id": deployment.id, "submitted": len(new)})
         log = [events.row(tx, KIND, one.id, Reason.SUBMITTED, actor, state="queued") for one in new]
         events.append_all(tx, log)
         self._announce(tx, deployment.id, [job.claim_deadline_at for job in fresh.values()])
@@ -139,7 +149,9 @@ class Jobs:
         job = _of(tx.conn, deployment_id, candidate.job_id)
         if life.replayed(job, pod_uid, candidate, execution_id):
             return None
-        if tx.conn.execute(_CLAIMED_ELSEWHERE, {"execution_id": execution_id}).scalar():
+        key = {"deployment_id": deployment_id, "execution_id": execution_id, "pod_uid": pod_uid}
+        home = tx.conn.execute(_CLAIMED_FROM, key).one()
+        if home.used:
             raise life.used(execution_id)
         if isinstance(worker, Refusal):
             raise worker
@@ -147,11 +159,9 @@ class Jobs:
         if expired is not None:
             self._save(tx, expired, SERVICE)
             return life.stale(f"Job {job.id} wasn't claimed before its deadline.")
-        home = _home(tx.conn, deployment_id)
-        held = tx.conn.execute(_HELD, {"deployment_id": deployment_id, "pod_uid": pod_uid}).scalar_one()
-        if held >= home.slots:
-            raise life.stale(f"The Pod holds {held} Jobs already, and {home.slots} are allowed.")
-        accepting, generation = home.accepting, home.generation
+        if home.held >= home.slots:
+            raise life.stale(f"The Pod holds {home.held} Jobs already, and {home.slots} are allowed.")
+        accepting, generation = bool(home.accepting), home.generation
         step = life.claim(job, candidate, worker, execution_id, accepting=accepting, generation=generation, now=tx.now)
         self._save(tx, step, Actor(pod_uid), executionId=execution_id, pod=worker.pod_name, revision=worker.generation)
         return None
@@ -228,15 +238,11 @@ class Jobs:
         """Runs a Job again under its id. Raises Refusal."""
         step = life.resubmit(stored.job, timeout_s, now=tx.now)
         job = step.job
-        moved = insert(jobs).from_select(
-            [column.name for column in jobs.c], select(history).where(history.c.id == job.id)
-        )
-        tx.conn.execute(moved)
-        tx.conn.execute(delete(history).where(history.c.id == job.id))
+        before = tx.conn.execute(_TAKE_BACK, {"job_id": job.id}).one()
         changed = {**rows.job_values(job), "queue_order": _last_order(tx.conn) + 1, "timeout_s": _exact(timeout_s)}
         if session is not None:
             changed["session"] = session
-        tx.conn.execute(update(jobs).where(jobs.c.id == job.id).values(changed))
+        tx.conn.execute(_ADD, {**before._mapping, **changed})
         events.append(tx, KIND, job.id, Reason.RESUBMITTED, actor, state=job.state, submission=job.submission_revision)
         self._announce(tx, job.deployment_id, [job.claim_deadline_at])
         tx.after_commit(partial(self._wakes.job, job.id))
@@ -251,12 +257,13 @@ class Jobs:
 
     def _save(self, tx: Tx, step: Step, actor: Actor, **detail: Any) -> None:
         job = step.job
-        tx.conn.execute(_SAVE, {**rows.job_values(job), "job_id": job.id})
+        if job.released:
+            before = tx.conn.execute(_TAKE_OUT, {"job_id": job.id}).one()
+            tx.conn.execute(_PUT_AWAY, {**before._mapping, **rows.job_values(job)})
+        else:
+            tx.conn.execute(_SAVE, {**rows.job_values(job), "job_id": job.id})
         if step.ended is not None:
             _record_ended(tx, job, *step.ended)
-        if job.released:
-            tx.conn.execute(_TO_HISTORY, {"job_id": job.id})
-            tx.conn.execute(_DROP, {"job_id": job.id})
         told = {"message": step.message, **detail}
         events.append(tx, KIND, job.id, step.reason, actor, state=job.state, **told)
         for wake in self._wakings(tx, step):
@@ -328,11 +335,8 @@ def _ending(conn: Connection, job: Job, held: Held) -> Ending | None:
 
 
 def _record_ended(tx: Tx, job: Job, execution: Execution, ending: Ending) -> None:
-    tx.conn.execute(
-        insert(executions).values(
-            id=execution.id, job_id=job.id, pod_uid=execution.worker.pod_uid, ending=ending, ended_at=tx.now
-        )
-    )
+    ended = {"id": execution.id, "job_id": job.id, "pod_uid": execution.worker.pod_uid}
+    tx.conn.execute(_RECORD_ENDED, {**ended, "ending": ending, "ended_at": tx.now})
 
 
 def _repeated(deployment: Deployment, stored: Submitted, wanted: Sequence[Submission], actor: Actor) -> Job:
@@ -350,7 +354,7 @@ def _repeated(deployment: Deployment, stored: Submitted, wanted: Sequence[Submis
 
 
 def _last_order(conn: Connection) -> int:
-    return cast(int, conn.execute(select(func.coalesce(func.max(jobs.c.queue_order), 0))).scalar_one())
+    return cast(int, conn.execute(_LAST_ORDER).scalar_one())
 
 
 def _exact(timeout_s: float | None) -> str | None:
