@@ -217,7 +217,7 @@ class ControlPlane:
         return f"{token_id}.{word}"
 
     def requests(self) -> list[Json]:
-        """The audit log: one event of audit.k8s.io/v1 for each answered request; `user` is empty where nobody signed in."""
+        """The audit log: events of audit.k8s.io/v1, one an answered request; `user` is empty where nobody signed in."""
         return [json.loads(line) for line in self.audit_log.read_text().splitlines() if line.endswith("}")]
 
     # Processes
