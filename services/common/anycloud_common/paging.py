@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import orjson
 from sqlalchemy import Column, Connection, Row, Select, func, tuple_
@@ -14,6 +14,7 @@ from sqlalchemy import Column, Connection, Row, Select, func, tuple_
 from anycloud_common.rest import Invalid
 
 T = TypeVar("T")
+U = TypeVar("U")
 Place = tuple[Any, ...]
 _LONGEST = 1024
 
@@ -26,6 +27,9 @@ class Page:
     cursor: str | None = None
 
 
+WHOLE: Final = Page()
+
+
 @dataclass(frozen=True)
 class Listed(Generic[T]):
     """`total` counts the list's rows on all pages; `next_cursor` is None on the last one."""
@@ -33,6 +37,10 @@ class Listed(Generic[T]):
     items: list[T]
     total: int = 0
     next_cursor: str | None = None
+
+    def each(self, make: Callable[[T], U]) -> Listed[U]:
+        """The same page with something else in the place of each item."""
+        return Listed([make(item) for item in self.items], self.total, self.next_cursor)
 
 
 @dataclass(frozen=True)

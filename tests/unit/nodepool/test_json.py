@@ -7,9 +7,10 @@ from typing import Any
 import orjson
 import pytest
 from anycloud_common.errors import ApiError
-from anycloud_common.rest import Codec
+from anycloud_common.rest import Codec, Invalid
 from anycloudapi.nodepool.v1 import node_pools_pb2
 
+from tests.support.operations import Operation
 from tests.unit.nodepool.rig import Rig
 
 KEYS = {
@@ -97,6 +98,21 @@ async def test_states_are_the_published_ones(rig: Rig) -> None:
         ("terminated", True),
         ("terminated", False),
     ]
+
+
+async def test_pools_are_listed_in_pages_when_a_limit_is_given(rig: Rig) -> None:
+    for name in ("one", "two", "three"):
+        await rig.create(name)
+        await rig.clock.advance(1)
+    listed = Operation(node_pools_pb2.DESCRIPTOR.services_by_name["NodePools"], "ListNodePools")
+    first = await rig.rpc.ListNodePools(listed.request(limit="2", cluster="main"), None)
+    assert [pool["name"] for pool in listed.answer(first).body["nodePools"]] == ["three", "two"]
+    assert listed.answer(first).body.keys() == {"nodePools"}
+    last = await rig.rpc.ListNodePools(listed.request(limit="2", cluster="main", cursor=first.next_cursor), None)
+    assert [pool.name for pool in last.node_pools] == ["one"]
+    assert (first.total_count, last.total_count, last.HasField("next_cursor")) == (3, 3, False)
+    with pytest.raises(Invalid, match="cursor"):
+        await rig.rpc.ListNodePools(listed.request(cursor="x"), None)
 
 
 @pytest.mark.req("NP-058")

@@ -28,7 +28,7 @@ from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.api import field_behavior_pb2 as google_dot_api_dot_field__behavior__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(anycloudapi/nodepool/v1/node_pools.proto\x12\x17\x61nycloudapi.nodepool.v1\x1a!anycloudapi/common/v1/types.proto\x1a!anycloudapi/rest/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\"@\n\x14ListNodePoolsRequest\x12\x1c\n\x07\x63luster\x18\x01 \x01(\tB\x06\x8a\xe7\x18\x02@\x01H\x00\x88\x01\x01\x42\n\n\x08_cluster\"N\n\x15ListNodePoolsResponse\x12\x35\n\nnode_pools\x18\x01 \x03(\x0b\x32!.anycloudapi.nodepool.v1.NodePool\"W\n\x15\x43reateNodePoolRequest\x12>\n\tnode_pool\x18\x01 \x01(\x0b\x32%.anycloudapi.nodepool.v1.NodePoolSpecB\x04\xe2\x41\x01\x02\" \n\x12GetNodePoolRequest\x12\n\n\x02id\x18\x01 \x01(\t\"#\n\x15\x44\x65leteNodePoolRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\xab\x02\n\x0cNodePoolSpec\x12\x1a\n\x04name\x18\x01 \x01(\tB\x0c\xe2\x41\x01\x02\x8a\xe7\x18\x04@\x01H@\x12\x1c\n\x07\x63luster\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x01H\x00\x88\x01\x01\x12#\n\x0f\x63redential_name\x18\x03 \x01(\tB\n\xe2\x41\x01\x02\x8a\xe7\x18\x02@\x01\x12\x1b\n\x06region\x18\x04 \x01(\tB\x06\x8a\xe7\x18\x02@\x01H\x01\x88\x01\x01\x12\x1b\n\x04zone\x18\x05 \x01(\tB\x08\x8a\xe7\x18\x04@\x01H?H\x02\x88\x01\x01\x12\x1e\n\x08vm_types\x18\x06 \x03(\tB\x0c\xe2\x41\x01\x02\x8a\xe7\x18\x04@\x01X\x01\x12 \n\x0cmin_vm_count\x18\x07 \x01(\x03\x42\n\xe2\x41\x01\x02\x8a\xe7\x18\x02\x30\x00\x12 \n\x0cmax_vm_count\x18\x08 \x01(\x03\x42\n\xe2\x41\x01\x02\x8a\xe7\x18\x02\x30\x00\x42\n\n\x08_clusterB\t\n\x07_regionB\x07\n\x05_zone\"\xfa\x0c\n\x08NodePool\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x36\n\x05state\x18\x04 \x01(\x0e\x32\'.anycloudapi.nodepool.v1.NodePool.State\x12\x11\n\treleasing\x18\x05 \x01(\x08\x12<\n\x0e\x63loud_provider\x18\x06 \x01(\x0e\x32$.anycloudapi.common.v1.CloudProvider\x12\x13\n\x06region\x18\x07 \x01(\tH\x00\x88\x01\x01\x12\x11\n\x04zone\x18\x08 \x01(\tH\x01\x88\x01\x01\x12\x10\n\x08vm_types\x18\t \x03(\t\x12\x14\n\x0cmin_vm_count\x18\n \x01(\x03\x12\x14\n\x0cmax_vm_count\x18\x0b \x01(\x03\x12<\n\x08\x63\x61pacity\x18\x0c \x01(\x0b\x32*.anycloudapi.nodepool.v1.NodePool.Capacity\x12\x17\n\x0flive_references\x18\r \x01(\x03\x12\x17\n\nlast_error\x18\x0e \x01(\tH\x02\x88\x01\x01\x12\x1d\n\x10ingress_entry_ip\x18\x0f \x01(\tH\x03\x88\x01\x01\x12:\n\x07ingress\x18\x10 \x01(\x0b\x32).anycloudapi.nodepool.v1.NodePool.Ingress\x12\x12\n\ncreated_at\x18\x11 \x01(\x03\x12\x12\n\nupdated_at\x18\x12 \x01(\x03\x1a\x97\x01\n\x08\x43\x61pacity\x12\x16\n\x0eready_vm_count\x18\x01 \x01(\x03\x12\x19\n\x11starting_vm_count\x18\x02 \x01(\x03\x12\x19\n\x11\x64raining_vm_count\x18\x03 \x01(\x03\x12=\n\tlocations\x18\x04 \x03(\x0b\x32*.anycloudapi.nodepool.v1.NodePool.Location\x1aG\n\x08Location\x12\x0e\n\x06region\x18\x01 \x01(\t\x12\x11\n\x04zone\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07vm_type\x18\x03 \x01(\tB\x07\n\x05_zone\x1a\x81\x01\n\x07Ingress\x12\x15\n\x08\x65ntry_ip\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x46\n\x07release\x18\x02 \x01(\x0b\x32\x30.anycloudapi.nodepool.v1.NodePool.IngressReleaseH\x01\x88\x01\x01\x42\x0b\n\t_entry_ipB\n\n\x08_release\x1a\xc3\x04\n\x0eIngressRelease\x12\x45\n\x05state\x18\x01 \x01(\x0e\x32\x36.anycloudapi.nodepool.v1.NodePool.IngressRelease.State\x12O\n\x08helm_job\x18\x02 \x01(\x0b\x32\x38.anycloudapi.nodepool.v1.NodePool.IngressRelease.HelmJobH\x00\x88\x01\x01\x12S\n\ndaemon_set\x18\x03 \x01(\x0b\x32:.anycloudapi.nodepool.v1.NodePool.IngressRelease.DaemonSetH\x01\x88\x01\x01\x12\x17\n\nlast_event\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06routes\x18\x05 \x01(\x03\x1a:\n\x07HelmJob\x12\r\n\x05phase\x18\x01 \x01(\t\x12\x14\n\x07message\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_message\x1a\x45\n\tDaemonSet\x12\x0f\n\x07\x64\x65sired\x18\x01 \x01(\x03\x12\r\n\x05ready\x18\x02 \x01(\x03\x12\x18\n\x10\x65ntry_node_ready\x18\x03 \x01(\x08\"m\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_ABSENT\x10\x01\x12\x14\n\x10STATE_INSTALLING\x10\x02\x12\x13\n\x0fSTATE_INSTALLED\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\x42\x0b\n\t_helm_jobB\r\n\x0b_daemon_setB\r\n\x0b_last_event\"q\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12STATE_PROVISIONING\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x14\n\x10STATE_TERMINATED\x10\x04:\x06\x8a\xe7\x18\x02\x08\x01\x42\t\n\x07_regionB\x07\n\x05_zoneB\r\n\x0b_last_errorB\x13\n\x11_ingress_entry_ip2\xc8\x06\n\tNodePools\x12\x9d\x01\n\rListNodePools\x12-.anycloudapi.nodepool.v1.ListNodePoolsRequest\x1a..anycloudapi.nodepool.v1.ListNodePoolsResponse\"-\x8a\xe7\x18\x13\"\x11\x43LUSTER_NOT_FOUND\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/node-pools\x12\xbb\x02\n\x0e\x43reateNodePool\x12..anycloudapi.nodepool.v1.CreateNodePoolRequest\x1a!.anycloudapi.nodepool.v1.NodePool\"\xd5\x01\x8a\xe7\x18\xaf\x01\x08\xca\x01\x12\x08nodePool\"\x16NODE_POOLS_UNAVAILABLE\"\x1eNODE_POOL_CREDENTIAL_NOT_FOUND\"\x11NODE_POOL_INVALID\"\x11\x43LUSTER_NOT_FOUND\"\x15\x43LUSTER_NOT_ACCEPTING\"\x18NODE_POOL_ALREADY_EXISTS*\x11NODE_POOL_INVALID\x82\xd3\xe4\x93\x02\x1b\"\x0e/v1/node-pools:\tnode_pool\x12\x9d\x01\n\x0bGetNodePool\x12+.anycloudapi.nodepool.v1.GetNodePoolRequest\x1a!.anycloudapi.nodepool.v1.NodePool\">\x8a\xe7\x18\x1f\x12\x08nodePool\"\x13NODE_POOL_NOT_FOUND\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/node-pools/{id}\x12\xbc\x01\n\x0e\x44\x65leteNodePool\x12..anycloudapi.nodepool.v1.DeleteNodePoolRequest\x1a!.anycloudapi.nodepool.v1.NodePool\"W\x8a\xe7\x18\x38\x08\xca\x01\x12\x08nodePool\"\x13NODE_POOL_NOT_FOUND\"\x14NODE_POOL_REFERENCED\x82\xd3\xe4\x93\x02\x15*\x13/v1/node-pools/{id}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(anycloudapi/nodepool/v1/node_pools.proto\x12\x17\x61nycloudapi.nodepool.v1\x1a!anycloudapi/common/v1/types.proto\x1a!anycloudapi/rest/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\"\x89\x01\n\x14ListNodePoolsRequest\x12\x1c\n\x07\x63luster\x18\x01 \x01(\tB\x06\x8a\xe7\x18\x02@\x01H\x00\x88\x01\x01\x12\x1d\n\x05limit\x18\x02 \x01(\x03\x42\t\x8a\xe7\x18\x05\x30\x01\x38\xe8\x07H\x01\x88\x01\x01\x12\x13\n\x06\x63ursor\x18\x03 \x01(\tH\x02\x88\x01\x01\x42\n\n\x08_clusterB\x08\n\x06_limitB\t\n\x07_cursor\"\x8d\x01\n\x15ListNodePoolsResponse\x12\x35\n\nnode_pools\x18\x01 \x03(\x0b\x32!.anycloudapi.nodepool.v1.NodePool\x12\x18\n\x0bnext_cursor\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x0btotal_count\x18\x03 \x01(\x03\x42\x0e\n\x0c_next_cursor\"W\n\x15\x43reateNodePoolRequest\x12>\n\tnode_pool\x18\x01 \x01(\x0b\x32%.anycloudapi.nodepool.v1.NodePoolSpecB\x04\xe2\x41\x01\x02\" \n\x12GetNodePoolRequest\x12\n\n\x02id\x18\x01 \x01(\t\"#\n\x15\x44\x65leteNodePoolRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\xab\x02\n\x0cNodePoolSpec\x12\x1a\n\x04name\x18\x01 \x01(\tB\x0c\xe2\x41\x01\x02\x8a\xe7\x18\x04@\x01H@\x12\x1c\n\x07\x63luster\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x01H\x00\x88\x01\x01\x12#\n\x0f\x63redential_name\x18\x03 \x01(\tB\n\xe2\x41\x01\x02\x8a\xe7\x18\x02@\x01\x12\x1b\n\x06region\x18\x04 \x01(\tB\x06\x8a\xe7\x18\x02@\x01H\x01\x88\x01\x01\x12\x1b\n\x04zone\x18\x05 \x01(\tB\x08\x8a\xe7\x18\x04@\x01H?H\x02\x88\x01\x01\x12\x1e\n\x08vm_types\x18\x06 \x03(\tB\x0c\xe2\x41\x01\x02\x8a\xe7\x18\x04@\x01X\x01\x12 \n\x0cmin_vm_count\x18\x07 \x01(\x03\x42\n\xe2\x41\x01\x02\x8a\xe7\x18\x02\x30\x00\x12 \n\x0cmax_vm_count\x18\x08 \x01(\x03\x42\n\xe2\x41\x01\x02\x8a\xe7\x18\x02\x30\x00\x42\n\n\x08_clusterB\t\n\x07_regionB\x07\n\x05_zone\"\xfa\x0c\n\x08NodePool\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x36\n\x05state\x18\x04 \x01(\x0e\x32\'.anycloudapi.nodepool.v1.NodePool.State\x12\x11\n\treleasing\x18\x05 \x01(\x08\x12<\n\x0e\x63loud_provider\x18\x06 \x01(\x0e\x32$.anycloudapi.common.v1.CloudProvider\x12\x13\n\x06region\x18\x07 \x01(\tH\x00\x88\x01\x01\x12\x11\n\x04zone\x18\x08 \x01(\tH\x01\x88\x01\x01\x12\x10\n\x08vm_types\x18\t \x03(\t\x12\x14\n\x0cmin_vm_count\x18\n \x01(\x03\x12\x14\n\x0cmax_vm_count\x18\x0b \x01(\x03\x12<\n\x08\x63\x61pacity\x18\x0c \x01(\x0b\x32*.anycloudapi.nodepool.v1.NodePool.Capacity\x12\x17\n\x0flive_references\x18\r \x01(\x03\x12\x17\n\nlast_error\x18\x0e \x01(\tH\x02\x88\x01\x01\x12\x1d\n\x10ingress_entry_ip\x18\x0f \x01(\tH\x03\x88\x01\x01\x12:\n\x07ingress\x18\x10 \x01(\x0b\x32).anycloudapi.nodepool.v1.NodePool.Ingress\x12\x12\n\ncreated_at\x18\x11 \x01(\x03\x12\x12\n\nupdated_at\x18\x12 \x01(\x03\x1a\x97\x01\n\x08\x43\x61pacity\x12\x16\n\x0eready_vm_count\x18\x01 \x01(\x03\x12\x19\n\x11starting_vm_count\x18\x02 \x01(\x03\x12\x19\n\x11\x64raining_vm_count\x18\x03 \x01(\x03\x12=\n\tlocations\x18\x04 \x03(\x0b\x32*.anycloudapi.nodepool.v1.NodePool.Location\x1aG\n\x08Location\x12\x0e\n\x06region\x18\x01 \x01(\t\x12\x11\n\x04zone\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07vm_type\x18\x03 \x01(\tB\x07\n\x05_zone\x1a\x81\x01\n\x07Ingress\x12\x15\n\x08\x65ntry_ip\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x46\n\x07release\x18\x02 \x01(\x0b\x32\x30.anycloudapi.nodepool.v1.NodePool.IngressReleaseH\x01\x88\x01\x01\x42\x0b\n\t_entry_ipB\n\n\x08_release\x1a\xc3\x04\n\x0eIngressRelease\x12\x45\n\x05state\x18\x01 \x01(\x0e\x32\x36.anycloudapi.nodepool.v1.NodePool.IngressRelease.State\x12O\n\x08helm_job\x18\x02 \x01(\x0b\x32\x38.anycloudapi.nodepool.v1.NodePool.IngressRelease.HelmJobH\x00\x88\x01\x01\x12S\n\ndaemon_set\x18\x03 \x01(\x0b\x32:.anycloudapi.nodepool.v1.NodePool.IngressRelease.DaemonSetH\x01\x88\x01\x01\x12\x17\n\nlast_event\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06routes\x18\x05 \x01(\x03\x1a:\n\x07HelmJob\x12\r\n\x05phase\x18\x01 \x01(\t\x12\x14\n\x07message\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_message\x1a\x45\n\tDaemonSet\x12\x0f\n\x07\x64\x65sired\x18\x01 \x01(\x03\x12\r\n\x05ready\x18\x02 \x01(\x03\x12\x18\n\x10\x65ntry_node_ready\x18\x03 \x01(\x08\"m\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_ABSENT\x10\x01\x12\x14\n\x10STATE_INSTALLING\x10\x02\x12\x13\n\x0fSTATE_INSTALLED\x10\x03\x12\x10\n\x0cSTATE_FAILED\x10\x04\x42\x0b\n\t_helm_jobB\r\n\x0b_daemon_setB\r\n\x0b_last_event\"q\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12STATE_PROVISIONING\x10\x01\x12\x11\n\rSTATE_RUNNING\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x14\n\x10STATE_TERMINATED\x10\x04:\x06\x8a\xe7\x18\x02\x08\x01\x42\t\n\x07_regionB\x07\n\x05_zoneB\r\n\x0b_last_errorB\x13\n\x11_ingress_entry_ip2\xe1\x06\n\tNodePools\x12\xb6\x01\n\rListNodePools\x12-.anycloudapi.nodepool.v1.ListNodePoolsRequest\x1a..anycloudapi.nodepool.v1.ListNodePoolsResponse\"F\x8a\xe7\x18 \x12\tnodePools\"\x11\x43LUSTER_NOT_FOUNDH\x01\x82\xd3\xe4\x93\x02\x1c\x12\x0e/v1/node-poolsb\nnode_pools\x12\xbb\x02\n\x0e\x43reateNodePool\x12..anycloudapi.nodepool.v1.CreateNodePoolRequest\x1a!.anycloudapi.nodepool.v1.NodePool\"\xd5\x01\x8a\xe7\x18\xaf\x01\x08\xca\x01\x12\x08nodePool\"\x16NODE_POOLS_UNAVAILABLE\"\x1eNODE_POOL_CREDENTIAL_NOT_FOUND\"\x11NODE_POOL_INVALID\"\x11\x43LUSTER_NOT_FOUND\"\x15\x43LUSTER_NOT_ACCEPTING\"\x18NODE_POOL_ALREADY_EXISTS*\x11NODE_POOL_INVALID\x82\xd3\xe4\x93\x02\x1b\"\x0e/v1/node-pools:\tnode_pool\x12\x9d\x01\n\x0bGetNodePool\x12+.anycloudapi.nodepool.v1.GetNodePoolRequest\x1a!.anycloudapi.nodepool.v1.NodePool\">\x8a\xe7\x18\x1f\x12\x08nodePool\"\x13NODE_POOL_NOT_FOUND\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/node-pools/{id}\x12\xbc\x01\n\x0e\x44\x65leteNodePool\x12..anycloudapi.nodepool.v1.DeleteNodePoolRequest\x1a!.anycloudapi.nodepool.v1.NodePool\"W\x8a\xe7\x18\x38\x08\xca\x01\x12\x08nodePool\"\x13NODE_POOL_NOT_FOUND\"\x14NODE_POOL_REFERENCED\x82\xd3\xe4\x93\x02\x15*\x13/v1/node-pools/{id}b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,6 +37,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LISTNODEPOOLSREQUEST'].fields_by_name['cluster']._loaded_options = None
   _globals['_LISTNODEPOOLSREQUEST'].fields_by_name['cluster']._serialized_options = b'\212\347\030\002@\001'
+  _globals['_LISTNODEPOOLSREQUEST'].fields_by_name['limit']._loaded_options = None
+  _globals['_LISTNODEPOOLSREQUEST'].fields_by_name['limit']._serialized_options = b'\212\347\030\0050\0018\350\007'
   _globals['_CREATENODEPOOLREQUEST'].fields_by_name['node_pool']._loaded_options = None
   _globals['_CREATENODEPOOLREQUEST'].fields_by_name['node_pool']._serialized_options = b'\342A\001\002'
   _globals['_NODEPOOLSPEC'].fields_by_name['name']._loaded_options = None
@@ -58,43 +60,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODEPOOL']._loaded_options = None
   _globals['_NODEPOOL']._serialized_options = b'\212\347\030\002\010\001'
   _globals['_NODEPOOLS'].methods_by_name['ListNodePools']._loaded_options = None
-  _globals['_NODEPOOLS'].methods_by_name['ListNodePools']._serialized_options = b'\212\347\030\023\"\021CLUSTER_NOT_FOUND\202\323\344\223\002\020\022\016/v1/node-pools'
+  _globals['_NODEPOOLS'].methods_by_name['ListNodePools']._serialized_options = b'\212\347\030 \022\tnodePools\"\021CLUSTER_NOT_FOUNDH\001\202\323\344\223\002\034\022\016/v1/node-poolsb\nnode_pools'
   _globals['_NODEPOOLS'].methods_by_name['CreateNodePool']._loaded_options = None
   _globals['_NODEPOOLS'].methods_by_name['CreateNodePool']._serialized_options = b'\212\347\030\257\001\010\312\001\022\010nodePool\"\026NODE_POOLS_UNAVAILABLE\"\036NODE_POOL_CREDENTIAL_NOT_FOUND\"\021NODE_POOL_INVALID\"\021CLUSTER_NOT_FOUND\"\025CLUSTER_NOT_ACCEPTING\"\030NODE_POOL_ALREADY_EXISTS*\021NODE_POOL_INVALID\202\323\344\223\002\033\"\016/v1/node-pools:\tnode_pool'
   _globals['_NODEPOOLS'].methods_by_name['GetNodePool']._loaded_options = None
   _globals['_NODEPOOLS'].methods_by_name['GetNodePool']._serialized_options = b'\212\347\030\037\022\010nodePool\"\023NODE_POOL_NOT_FOUND\202\323\344\223\002\025\022\023/v1/node-pools/{id}'
   _globals['_NODEPOOLS'].methods_by_name['DeleteNodePool']._loaded_options = None
   _globals['_NODEPOOLS'].methods_by_name['DeleteNodePool']._serialized_options = b'\212\347\0308\010\312\001\022\010nodePool\"\023NODE_POOL_NOT_FOUND\"\024NODE_POOL_REFERENCED\202\323\344\223\002\025*\023/v1/node-pools/{id}'
-  _globals['_LISTNODEPOOLSREQUEST']._serialized_start=202
-  _globals['_LISTNODEPOOLSREQUEST']._serialized_end=266
-  _globals['_LISTNODEPOOLSRESPONSE']._serialized_start=268
-  _globals['_LISTNODEPOOLSRESPONSE']._serialized_end=346
-  _globals['_CREATENODEPOOLREQUEST']._serialized_start=348
-  _globals['_CREATENODEPOOLREQUEST']._serialized_end=435
-  _globals['_GETNODEPOOLREQUEST']._serialized_start=437
-  _globals['_GETNODEPOOLREQUEST']._serialized_end=469
-  _globals['_DELETENODEPOOLREQUEST']._serialized_start=471
-  _globals['_DELETENODEPOOLREQUEST']._serialized_end=506
-  _globals['_NODEPOOLSPEC']._serialized_start=509
-  _globals['_NODEPOOLSPEC']._serialized_end=808
-  _globals['_NODEPOOL']._serialized_start=811
-  _globals['_NODEPOOL']._serialized_end=2469
-  _globals['_NODEPOOL_CAPACITY']._serialized_start=1352
-  _globals['_NODEPOOL_CAPACITY']._serialized_end=1503
-  _globals['_NODEPOOL_LOCATION']._serialized_start=1505
-  _globals['_NODEPOOL_LOCATION']._serialized_end=1576
-  _globals['_NODEPOOL_INGRESS']._serialized_start=1579
-  _globals['_NODEPOOL_INGRESS']._serialized_end=1708
-  _globals['_NODEPOOL_INGRESSRELEASE']._serialized_start=1711
-  _globals['_NODEPOOL_INGRESSRELEASE']._serialized_end=2290
-  _globals['_NODEPOOL_INGRESSRELEASE_HELMJOB']._serialized_start=2007
-  _globals['_NODEPOOL_INGRESSRELEASE_HELMJOB']._serialized_end=2065
-  _globals['_NODEPOOL_INGRESSRELEASE_DAEMONSET']._serialized_start=2067
-  _globals['_NODEPOOL_INGRESSRELEASE_DAEMONSET']._serialized_end=2136
-  _globals['_NODEPOOL_INGRESSRELEASE_STATE']._serialized_start=2138
-  _globals['_NODEPOOL_INGRESSRELEASE_STATE']._serialized_end=2247
-  _globals['_NODEPOOL_STATE']._serialized_start=2292
-  _globals['_NODEPOOL_STATE']._serialized_end=2405
-  _globals['_NODEPOOLS']._serialized_start=2472
-  _globals['_NODEPOOLS']._serialized_end=3312
+  _globals['_LISTNODEPOOLSREQUEST']._serialized_start=203
+  _globals['_LISTNODEPOOLSREQUEST']._serialized_end=340
+  _globals['_LISTNODEPOOLSRESPONSE']._serialized_start=343
+  _globals['_LISTNODEPOOLSRESPONSE']._serialized_end=484
+  _globals['_CREATENODEPOOLREQUEST']._serialized_start=486
+  _globals['_CREATENODEPOOLREQUEST']._serialized_end=573
+  _globals['_GETNODEPOOLREQUEST']._serialized_start=575
+  _globals['_GETNODEPOOLREQUEST']._serialized_end=607
+  _globals['_DELETENODEPOOLREQUEST']._serialized_start=609
+  _globals['_DELETENODEPOOLREQUEST']._serialized_end=644
+  _globals['_NODEPOOLSPEC']._serialized_start=647
+  _globals['_NODEPOOLSPEC']._serialized_end=946
+  _globals['_NODEPOOL']._serialized_start=949
+  _globals['_NODEPOOL']._serialized_end=2607
+  _globals['_NODEPOOL_CAPACITY']._serialized_start=1490
+  _globals['_NODEPOOL_CAPACITY']._serialized_end=1641
+  _globals['_NODEPOOL_LOCATION']._serialized_start=1643
+  _globals['_NODEPOOL_LOCATION']._serialized_end=1714
+  _globals['_NODEPOOL_INGRESS']._serialized_start=1717
+  _globals['_NODEPOOL_INGRESS']._serialized_end=1846
+  _globals['_NODEPOOL_INGRESSRELEASE']._serialized_start=1849
+  _globals['_NODEPOOL_INGRESSRELEASE']._serialized_end=2428
+  _globals['_NODEPOOL_INGRESSRELEASE_HELMJOB']._serialized_start=2145
+  _globals['_NODEPOOL_INGRESSRELEASE_HELMJOB']._serialized_end=2203
+  _globals['_NODEPOOL_INGRESSRELEASE_DAEMONSET']._serialized_start=2205
+  _globals['_NODEPOOL_INGRESSRELEASE_DAEMONSET']._serialized_end=2274
+  _globals['_NODEPOOL_INGRESSRELEASE_STATE']._serialized_start=2276
+  _globals['_NODEPOOL_INGRESSRELEASE_STATE']._serialized_end=2385
+  _globals['_NODEPOOL_STATE']._serialized_start=2430
+  _globals['_NODEPOOL_STATE']._serialized_end=2543
+  _globals['_NODEPOOLS']._serialized_start=2610
+  _globals['_NODEPOOLS']._serialized_end=3475
 # @@protoc_insertion_point(module_scope)

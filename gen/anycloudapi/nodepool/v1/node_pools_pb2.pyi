@@ -25,20 +25,36 @@ class ListNodePoolsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CLUSTER_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """Id or name of the cluster."""
+    limit: _builtins.int
+    cursor: _builtins.str
+    """`next_cursor` of the page before."""
     def __init__(
         self,
         *,
         cluster: _builtins.str | None = ...,
+        limit: _builtins.int | None = ...,
+        cursor: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cluster", b"_cluster", "cluster", b"cluster"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cluster", b"_cluster", "_cursor", b"_cursor", "_limit", b"_limit", "cluster", b"cluster", "cursor", b"cursor", "limit", b"limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cluster", b"_cluster", "cluster", b"cluster"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cluster", b"_cluster", "_cursor", b"_cursor", "_limit", b"_limit", "cluster", b"cluster", "cursor", b"cursor", "limit", b"limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cluster: _TypeAlias = _typing.Literal["cluster"]  # noqa: Y015
     _WhichOneofArgType__cluster: _TypeAlias = _typing.Literal["_cluster", b"_cluster"]  # noqa: Y015
+    _WhichOneofReturnType__cursor: _TypeAlias = _typing.Literal["cursor"]  # noqa: Y015
+    _WhichOneofArgType__cursor: _TypeAlias = _typing.Literal["_cursor", b"_cursor"]  # noqa: Y015
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cluster) -> _WhichOneofReturnType__cluster | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cursor) -> _WhichOneofReturnType__cursor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
 
 Global___ListNodePoolsRequest: _TypeAlias = ListNodePoolsRequest  # noqa: Y015
 
@@ -47,18 +63,28 @@ class ListNodePoolsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NODE_POOLS_FIELD_NUMBER: _builtins.int
+    NEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
+    next_cursor: _builtins.str
+    """Unset on the last page."""
+    total_count: _builtins.int
+    """On all pages."""
     @_builtins.property
     def node_pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodePool]: ...
     def __init__(
         self,
         *,
         node_pools: _abc.Iterable[Global___NodePool] | None = ...,
+        next_cursor: _builtins.str | None = ...,
+        total_count: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor", "next_cursor", b"next_cursor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_pools", b"node_pools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor", "next_cursor", b"next_cursor", "node_pools", b"node_pools", "total_count", b"total_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_cursor: _TypeAlias = _typing.Literal["next_cursor"]  # noqa: Y015
+    _WhichOneofArgType__next_cursor: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_cursor) -> _WhichOneofReturnType__next_cursor | None: ...
 
 Global___ListNodePoolsResponse: _TypeAlias = ListNodePoolsResponse  # noqa: Y015
 

@@ -61,6 +61,7 @@ class NodePoolsServicer:
 
     def ListNodePools(self, request, context):
         """Newest first.
+        Newest first; all, unless `limit` says how many.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

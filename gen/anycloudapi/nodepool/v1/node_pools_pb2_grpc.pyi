@@ -32,7 +32,9 @@ class NodePoolsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> NodePoolsAsyncStub: ...
     ListNodePools: _grpc.UnaryUnaryMultiCallable[_node_pools_pb2.ListNodePoolsRequest, _node_pools_pb2.ListNodePoolsResponse]
-    """Newest first."""
+    """Newest first.
+    Newest first; all, unless `limit` says how many.
+    """
     CreateNodePool: _grpc.UnaryUnaryMultiCallable[_node_pools_pb2.CreateNodePoolRequest, _node_pools_pb2.NodePool]
     """Answers once the intent is stored; the VMs are bought afterwards."""
     GetNodePool: _grpc.UnaryUnaryMultiCallable[_node_pools_pb2.GetNodePoolRequest, _node_pools_pb2.NodePool]
@@ -42,7 +44,9 @@ class NodePoolsStub:
 class NodePoolsAsyncStub(NodePoolsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListNodePools: _aio.UnaryUnaryMultiCallable[_node_pools_pb2.ListNodePoolsRequest, _node_pools_pb2.ListNodePoolsResponse]  # type: ignore[assignment]
-    """Newest first."""
+    """Newest first.
+    Newest first; all, unless `limit` says how many.
+    """
     CreateNodePool: _aio.UnaryUnaryMultiCallable[_node_pools_pb2.CreateNodePoolRequest, _node_pools_pb2.NodePool]  # type: ignore[assignment]
     """Answers once the intent is stored; the VMs are bought afterwards."""
     GetNodePool: _aio.UnaryUnaryMultiCallable[_node_pools_pb2.GetNodePoolRequest, _node_pools_pb2.NodePool]  # type: ignore[assignment]
@@ -55,7 +59,9 @@ class NodePoolsServicer(metaclass=_abc_1.ABCMeta):
         request: _node_pools_pb2.ListNodePoolsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_node_pools_pb2.ListNodePoolsResponse, _abc.Awaitable[_node_pools_pb2.ListNodePoolsResponse]]:
-        """Newest first."""
+        """Newest first.
+        Newest first; all, unless `limit` says how many.
+        """
 
     @_abc_1.abstractmethod
     def CreateNodePool(

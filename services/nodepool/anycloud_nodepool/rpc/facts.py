@@ -33,7 +33,7 @@ class NodePoolFactsServicer(node_pool_pb2_grpc.NodePoolFactsServicer):
     async def ListNodePools(
         self, request: node_pool_pb2.ListNodePoolFactsRequest, context: Any
     ) -> node_pool_pb2.ListNodePoolFactsResponse:
-        found = await self._store.read(lambda conn: pools.listed(conn, None))
+        found = await self._store.read(lambda conn: pools.listed(conn).items)
         return node_pool_pb2.ListNodePoolFactsResponse(node_pools=[fact(pool, self._identity) for pool in found])
 
     async def ListClosedAttempts(

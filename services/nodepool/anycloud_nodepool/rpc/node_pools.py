@@ -7,12 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from anycloud_common import calls
+from anycloud_common import calls, paging
 from anycloud_common.admission import Admissions, Conflict, Refused
 from anycloud_common.clock import Clock
 from anycloud_common.errors import ApiError
 from anycloud_common.holds import Parent, count, owners
 from anycloud_common.kube import KubeError
+from anycloud_common.paging import Listed, Page
 from anycloud_common.store import Store, Tx
 from anycloudapi.nodepool.v1 import node_pools_pb2, node_pools_pb2_grpc
 from sqlalchemy import Connection
@@ -61,8 +62,12 @@ class NodePoolsServicer(node_pools_pb2_grpc.NodePoolsServicer):
             if found is None:
                 raise ApiError("CLUSTER_NOT_FOUND", f"There is no cluster {request.cluster!r}.")
             cluster_id = found.id
-        counted = await self._store.read(partial(_listed, cluster_id=cluster_id))
-        return node_pools_pb2.ListNodePoolsResponse(node_pools=[_summary(pool, n) for pool, n in counted])
+        listed = await self._store.read(partial(_listed, cluster_id=cluster_id, page=paging.asked(request)))
+        return node_pools_pb2.ListNodePoolsResponse(
+            node_pools=[_summary(*counted) for counted in listed.items],
+            next_cursor=listed.next_cursor,
+            total_count=listed.total,
+        )
 
     async def GetNodePool(self, request: node_pools_pb2.GetNodePoolRequest, context: Any) -> node_pools_pb2.NodePool:
         found = await self._store.read(lambda conn: _found(conn, request.id))
@@ -194,8 +199,8 @@ def _actor() -> Actor:
     return Actor(call.principal.id if call.principal else "", call.request_id)
 
 
-def _listed(conn: Connection, cluster_id: str | None) -> list[Counted]:
-    return [(pool, count(conn, PREFIX, pools.KIND, pool.id)) for pool in pools.listed(conn, cluster_id)]
+def _listed(conn: Connection, cluster_id: str | None, page: Page) -> Listed[Counted]:
+    return pools.listed(conn, cluster_id, page).each(lambda pool: (pool, count(conn, PREFIX, pools.KIND, pool.id)))
 
 
 def _found(conn: Connection, id_or_name: str) -> Counted:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from anycloud_common import paging
+from anycloud_common.paging import WHOLE, Listed, Page, Source
 from anycloud_common.store import Tx
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
@@ -51,13 +53,12 @@ def find(conn: Connection, id_or_name: str) -> Pool | None:
     return _one(conn, POOL.c.name_key == id_or_name.lower(), POOL.c.visible, POOL.c.deleted_at.is_(None))
 
 
-def listed(conn: Connection, cluster_id: str | None) -> Sequence[Pool]:
+def listed(conn: Connection, cluster_id: str | None = None, page: Page = WHOLE) -> Listed[Pool]:
     """Those that aren't deleted, newest first; of one cluster, or of all."""
     where: list[ColumnElement[bool]] = [POOL.c.visible, POOL.c.deleted_at.is_(None)]
     if cluster_id is not None:
         where.append(POOL.c.cluster_id == cluster_id)
-    rows = conn.execute(select(POOL).where(*where).order_by(POOL.c.created_at.desc(), POOL.c.id.desc()))
-    return [_pool(row) for row in rows]
+    return paging.read(conn, [Source(select(POOL).where(*where), (POOL.c.created_at, POOL.c.id))], page, _pool)
 
 
 def live_ids(conn: Connection) -> list[str]:
