@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from anycloud_nodepool.domain import attempts as rules
 from anycloud_nodepool.domain.attempts import Now
-from anycloud_nodepool.domain.model import Attempt, Loss, NodeFact, Pool, ResourceFact, ResourceState, Stage
+from anycloud_nodepool.domain.model import Attempt, Counts, Loss, NodeFact, Pool, ResourceFact, ResourceState, Stage
+from anycloud_nodepool.domain.status import counts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -152,6 +153,18 @@ def test_many_refusals_of_one_round_count_once_and_a_late_success_of_it_changes_
     once = rules.count_failures(pool(), refusals[:20], [], Now(10, 10))
     after = rules.count_failures(once, refusals[20:], [attempt(created_at=5)], Now(11, 11))
     assert (once.provider_failures, after.provider_failures) == (1, 1)
+
+
+@pytest.mark.req("OPEN-042")
+def test_a_vm_counts_once_and_a_purchase_that_was_refused_is_no_vm_on_its_way_out() -> None:
+    vms = [
+        attempt(),
+        attempt(stage=Stage.JOINED, node_ready=True),
+        attempt(stage=Stage.DRAINING, loss=Loss.NOT_READY),
+        attempt(stage=Stage.DRAINING, loss=Loss.REFUSED),
+        attempt(stage=Stage.RELEASED, loss=Loss.NOT_READY),
+    ]
+    assert counts(vms) == Counts(ready=1, starting=1, draining=1)
 
 
 class OnePlace(RuleBasedStateMachine):

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from anycloud_nodepool.domain.model import ResourceState
+from anycloud_nodepool.store.tables import ATTEMPT
+from sqlalchemy import update
 
-from tests.unit.nodepool.fakes import Killed
+from tests.unit.nodepool.fakes import Killed, unavailable
 from tests.unit.nodepool.rig import Rig
 
 Scenario = Callable[[Rig, str], Awaitable[None]]
@@ -114,3 +116,21 @@ async def test_making_the_namespace(tmp_path: Path) -> None:
         assert len(rig.world.named("Namespace")) == len(rig.world.named("NetworkPolicy")) == 1
 
     assert await every_kill(tmp_path, prepare, work_on, both_there) >= 2
+
+
+@pytest.mark.req("NP-025")
+async def test_a_token_that_a_kill_kept_from_being_recorded_goes_all_the_same(rig: Rig) -> None:
+    pool_id = (await rig.create()).id
+    rig.world.refuse("machine", unavailable())
+    await rig.run(pool_id)
+    rig.world.allow()
+    rig.world.kill_at = len(rig.world.calls) + 1
+    with pytest.raises(BaseExceptionGroup):
+        await rig.run(pool_id)
+    rig.world.kill_at = None
+    await rig.store.write(lambda tx: tx.conn.execute(update(ATTEMPT).values(token_uid=None)))
+    while rig.world.settle():
+        assert len(rig.world.tokens()) == 1
+    await rig.run(pool_id)
+    assert rig.world.tokens() == []
+    assert (await rig.pool(pool_id)).state == "running"
