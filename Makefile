@@ -6,7 +6,7 @@ PIP := pip --disable-pip-version-check --python $(BIN)/python install --quiet --
 export ANYCLOUD_DIR ?= $(CURDIR)/.demo/anycloud
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stop test lint requirements bench generate clean
+.PHONY: help demo stop test test-kube kube-assets lint requirements bench generate clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,12 @@ stop: ## End everything that the demo started
 
 test: $(VENV)/.dev .demo/sdk/.installed ## Run the whole suite
 	@$(BIN)/python -m pytest
+
+kube-assets: $(VENV)/.dev ## Build a real Kubernetes control plane once, for the tests against it (needs Go)
+	@$(BIN)/python -m tests.kube.assets.build
+
+test-kube: $(VENV)/.dev ## Run the Kubernetes tests on the sandbox and on the real control plane
+	@$(BIN)/python -m pytest tests/kube
 
 lint: $(VENV)/.dev ## Check style, types and the walls between the packages
 	@$(BIN)/ruff format --check .
