@@ -28,13 +28,15 @@ from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.api import field_behavior_pb2 as google_dot_api_dot_field__behavior__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%anycloudapi/cluster/v1/clusters.proto\x12\x16\x61nycloudapi.cluster.v1\x1a!anycloudapi/common/v1/types.proto\x1a!anycloudapi/rest/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\"\x15\n\x13ListClustersRequest\"I\n\x14ListClustersResponse\x12\x31\n\x08\x63lusters\x18\x01 \x03(\x0b\x32\x1f.anycloudapi.cluster.v1.Cluster\"R\n\x14\x43reateClusterRequest\x12:\n\x07\x63luster\x18\x01 \x01(\x0b\x32#.anycloudapi.cluster.v1.ClusterSpecB\x04\xe2\x41\x01\x02\"\x1f\n\x11GetClusterRequest\x12\n\n\x02id\x18\x01 \x01(\t\"#\n\x15\x44\x65stroyClusterRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\"\n\x14\x46orgetClusterRequest\x12\n\n\x02id\x18\x01 \x01(\t\"D\n\x15\x46orgetClusterResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tleftovers\x18\x03 \x03(\t\"\xeb\x01\n\x0b\x43lusterSpec\x12\x1a\n\x04name\x18\x01 \x01(\tB\x0c\xe2\x41\x01\x02\x8a\xe7\x18\x04@\x01H@\x12#\n\x0f\x63redential_name\x18\x02 \x01(\tB\n\xe2\x41\x01\x02\x8a\xe7\x18\x02@\x01\x12\x1a\n\x06region\x18\x03 \x01(\tB\n\xe2\x41\x01\x02\x8a\xe7\x18\x02@\x01\x12\x1b\n\x07vm_type\x18\x04 \x01(\tB\n\xe2\x41\x01\x02\x8a\xe7\x18\x02@\x01\x12\x1b\n\x04zone\x18\x05 \x01(\tB\x08\x8a\xe7\x18\x04@\x01H?H\x00\x88\x01\x01\x12&\n\x11\x63heckpoint_bucket\x18\x06 \x01(\tB\x06\x8a\xe7\x18\x02@\x01H\x01\x88\x01\x01\x42\x07\n\x05_zoneB\x14\n\x12_checkpoint_bucket\"\xb1\x08\n\x07\x43luster\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x34\n\x05state\x18\x03 \x01(\x0e\x32%.anycloudapi.cluster.v1.Cluster.State\x12\x11\n\treleasing\x18\x04 \x01(\x08\x12\x41\n\x0e\x63loud_provider\x18\x05 \x01(\x0e\x32$.anycloudapi.common.v1.CloudProviderH\x00\x88\x01\x01\x12\x13\n\x06region\x18\x06 \x01(\tH\x01\x88\x01\x01\x12\x11\n\x04zone\x18\x07 \x01(\tH\x02\x88\x01\x01\x12\x14\n\x07vm_type\x18\x08 \x01(\tH\x03\x88\x01\x01\x12\x18\n\x0bk3s_version\x18\t \x01(\tH\x04\x88\x01\x01\x12\x18\n\x0b\x61pi_version\x18\n \x01(\tH\x05\x88\x01\x01\x12\x16\n\tapi_image\x18\x0b \x01(\tH\x06\x88\x01\x01\x12\x1a\n\rchart_version\x18\x0c \x01(\tH\x07\x88\x01\x01\x12\x11\n\tconnected\x18\r \x01(\x08\x12 \n\x13kubernetes_identity\x18\x0e \x01(\tH\x08\x88\x01\x01\x12\x1b\n\x13\x63onnection_revision\x18\x0f \x01(\x03\x12\x1e\n\x16\x61\x63tive_node_pool_count\x18\x10 \x01(\x03\x12\x14\n\x07\x61\x64\x64ress\x18\x11 \x01(\tH\t\x88\x01\x01\x12\x1f\n\x12management_api_url\x18\x12 \x01(\tH\n\x88\x01\x01\x12=\n\x07release\x18\x13 \x01(\x0b\x32\'.anycloudapi.cluster.v1.Cluster.ReleaseH\x0b\x88\x01\x01\x12\x17\n\nlast_error\x18\x14 \x01(\tH\x0c\x88\x01\x01\x12\x12\n\ncreated_at\x18\x15 \x01(\x03\x12\x12\n\nupdated_at\x18\x16 \x01(\x03\x1aH\n\x07Release\x12\x13\n\x0b\x61pi_version\x18\x01 \x01(\t\x12\x11\n\tapi_image\x18\x02 \x01(\t\x12\x15\n\rchart_version\x18\x03 \x01(\t\"\x9d\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12STATE_PROVISIONING\x10\x01\x12\x16\n\x12STATE_INITIALIZING\x10\x02\x12\x12\n\x0eSTATE_STARTING\x10\x03\x12\x11\n\rSTATE_RUNNING\x10\x04\x12\x10\n\x0cSTATE_FAILED\x10\x05\x12\x14\n\x10STATE_TERMINATED\x10\x06\x42\x11\n\x0f_cloud_providerB\t\n\x07_regionB\x07\n\x05_zoneB\n\n\x08_vm_typeB\x0e\n\x0c_k3s_versionB\x0e\n\x0c_api_versionB\x0c\n\n_api_imageB\x10\n\x0e_chart_versionB\x16\n\x14_kubernetes_identityB\n\n\x08_addressB\x15\n\x13_management_api_urlB\n\n\x08_releaseB\r\n\x0b_last_error2\x8d\x08\n\x08\x43lusters\x12\x7f\n\x0cListClusters\x12+.anycloudapi.cluster.v1.ListClustersRequest\x1a,.anycloudapi.cluster.v1.ListClustersResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/v1/clusters\x12\x91\x02\n\rCreateCluster\x12,.anycloudapi.cluster.v1.CreateClusterRequest\x1a\x1f.anycloudapi.cluster.v1.Cluster\"\xb0\x01\x8a\xe7\x18\x8e\x01\x08\xca\x01\x12\x07\x63luster\"\x0f\x43LUSTER_INVALID\"\x0c\x43LUSTER_BUSY\"\x16\x43LUSTER_DESTROY_FAILED\"\x0e\x43LUSTER_EXISTS\"\x13\x43LUSTER_UNAVAILABLE*\x0f\x43LUSTER_INVALID2\x13\x43LUSTER_UNAVAILABLE\x82\xd3\xe4\x93\x02\x17\"\x0c/v1/clusters:\x07\x63luster\x12\x93\x01\n\nGetCluster\x12).anycloudapi.cluster.v1.GetClusterRequest\x1a\x1f.anycloudapi.cluster.v1.Cluster\"9\x8a\xe7\x18\x1c\x12\x07\x63luster\"\x11\x43LUSTER_NOT_FOUND\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/clusters/{id}\x12\xf8\x01\n\x0e\x44\x65stroyCluster\x12-.anycloudapi.cluster.v1.DestroyClusterRequest\x1a\x1f.anycloudapi.cluster.v1.Cluster\"\x95\x01\x8a\xe7\x18x\x08\xca\x01\x12\x07\x63luster\"\x0f\x43LUSTER_INVALID\"\x11\x43LUSTER_NOT_FOUND\"\x0c\x43LUSTER_BUSY\"\x12\x43LUSTER_REFERENCED\"\x13\x43LUSTER_UNREACHABLE*\x0f\x43LUSTER_INVALID\x82\xd3\xe4\x93\x02\x13*\x11/v1/clusters/{id}\x12\xda\x01\n\rForgetCluster\x12,.anycloudapi.cluster.v1.ForgetClusterRequest\x1a-.anycloudapi.cluster.v1.ForgetClusterResponse\"l\x8a\xe7\x18H\"\x11\x43LUSTER_NOT_FOUND\"\x0c\x43LUSTER_BUSY\"\x11\x43LUSTER_REACHABLE\"\x12\x43LUSTER_VM_PRESENT\x82\xd3\xe4\x93\x02\x1a\"\x18/v1/clusters/{id}/forgetb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%anycloudapi/cluster/v1/clusters.proto\x12\x16\x61nycloudapi.cluster.v1\x1a!anycloudapi/common/v1/types.proto\x1a!anycloudapi/rest/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\"^\n\x13ListClustersRequest\x12\x1d\n\x05limit\x18\x01 \x01(\x03\x42\t\x8a\xe7\x18\x05\x30\x01\x38\xe8\x07H\x00\x88\x01\x01\x12\x13\n\x06\x63ursor\x18\x02 \x01(\tH\x01\x88\x01\x01\x42\x08\n\x06_limitB\t\n\x07_cursor\"\x88\x01\n\x14ListClustersResponse\x12\x31\n\x08\x63lusters\x18\x01 \x03(\x0b\x32\x1f.anycloudapi.cluster.v1.Cluster\x12\x18\n\x0bnext_cursor\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x0btotal_count\x18\x03 \x01(\x03\x42\x0e\n\x0c_next_cursor\"R\n\x14\x43reateClusterRequest\x12:\n\x07\x63luster\x18\x01 \x01(\x0b\x32#.anycloudapi.cluster.v1.ClusterSpecB\x04\xe2\x41\x01\x02\"\x1f\n\x11GetClusterRequest\x12\n\n\x02id\x18\x01 \x01(\t\"#\n\x15\x44\x65stroyClusterRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\"\n\x14\x46orgetClusterRequest\x12\n\n\x02id\x18\x01 \x01(\t\"D\n\x15\x46orgetClusterResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tleftovers\x18\x03 \x03(\t\"\xeb\x01\n\x0b\x43lusterSpec\x12\x1a\n\x04name\x18\x01 \x01(\tB\x0c\xe2\x41\x01\x02\x8a\xe7\x18\x04@\x01H@\x12#\n\x0f\x63redential_name\x18\x02 \x01(\tB\n\xe2\x41\x01\x02\x8a\xe7\x18\x02@\x01\x12\x1a\n\x06region\x18\x03 \x01(\tB\n\xe2\x41\x01\x02\x8a\xe7\x18\x02@\x01\x12\x1b\n\x07vm_type\x18\x04 \x01(\tB\n\xe2\x41\x01\x02\x8a\xe7\x18\x02@\x01\x12\x1b\n\x04zone\x18\x05 \x01(\tB\x08\x8a\xe7\x18\x04@\x01H?H\x00\x88\x01\x01\x12&\n\x11\x63heckpoint_bucket\x18\x06 \x01(\tB\x06\x8a\xe7\x18\x02@\x01H\x01\x88\x01\x01\x42\x07\n\x05_zoneB\x14\n\x12_checkpoint_bucket\"\xb1\x08\n\x07\x43luster\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x34\n\x05state\x18\x03 \x01(\x0e\x32%.anycloudapi.cluster.v1.Cluster.State\x12\x11\n\treleasing\x18\x04 \x01(\x08\x12\x41\n\x0e\x63loud_provider\x18\x05 \x01(\x0e\x32$.anycloudapi.common.v1.CloudProviderH\x00\x88\x01\x01\x12\x13\n\x06region\x18\x06 \x01(\tH\x01\x88\x01\x01\x12\x11\n\x04zone\x18\x07 \x01(\tH\x02\x88\x01\x01\x12\x14\n\x07vm_type\x18\x08 \x01(\tH\x03\x88\x01\x01\x12\x18\n\x0bk3s_version\x18\t \x01(\tH\x04\x88\x01\x01\x12\x18\n\x0b\x61pi_version\x18\n \x01(\tH\x05\x88\x01\x01\x12\x16\n\tapi_image\x18\x0b \x01(\tH\x06\x88\x01\x01\x12\x1a\n\rchart_version\x18\x0c \x01(\tH\x07\x88\x01\x01\x12\x11\n\tconnected\x18\r \x01(\x08\x12 \n\x13kubernetes_identity\x18\x0e \x01(\tH\x08\x88\x01\x01\x12\x1b\n\x13\x63onnection_revision\x18\x0f \x01(\x03\x12\x1e\n\x16\x61\x63tive_node_pool_count\x18\x10 \x01(\x03\x12\x14\n\x07\x61\x64\x64ress\x18\x11 \x01(\tH\t\x88\x01\x01\x12\x1f\n\x12management_api_url\x18\x12 \x01(\tH\n\x88\x01\x01\x12=\n\x07release\x18\x13 \x01(\x0b\x32\'.anycloudapi.cluster.v1.Cluster.ReleaseH\x0b\x88\x01\x01\x12\x17\n\nlast_error\x18\x14 \x01(\tH\x0c\x88\x01\x01\x12\x12\n\ncreated_at\x18\x15 \x01(\x03\x12\x12\n\nupdated_at\x18\x16 \x01(\x03\x1aH\n\x07Release\x12\x13\n\x0b\x61pi_version\x18\x01 \x01(\t\x12\x11\n\tapi_image\x18\x02 \x01(\t\x12\x15\n\rchart_version\x18\x03 \x01(\t\"\x9d\x01\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12STATE_PROVISIONING\x10\x01\x12\x16\n\x12STATE_INITIALIZING\x10\x02\x12\x12\n\x0eSTATE_STARTING\x10\x03\x12\x11\n\rSTATE_RUNNING\x10\x04\x12\x10\n\x0cSTATE_FAILED\x10\x05\x12\x14\n\x10STATE_TERMINATED\x10\x06\x42\x11\n\x0f_cloud_providerB\t\n\x07_regionB\x07\n\x05_zoneB\n\n\x08_vm_typeB\x0e\n\x0c_k3s_versionB\x0e\n\x0c_api_versionB\x0c\n\n_api_imageB\x10\n\x0e_chart_versionB\x16\n\x14_kubernetes_identityB\n\n\x08_addressB\x15\n\x13_management_api_urlB\n\n\x08_releaseB\r\n\x0b_last_error2\xa8\x08\n\x08\x43lusters\x12\x99\x01\n\x0cListClusters\x12+.anycloudapi.cluster.v1.ListClustersRequest\x1a,.anycloudapi.cluster.v1.ListClustersResponse\".\x8a\xe7\x18\x0c\x12\x08\x63lustersH\x01\x82\xd3\xe4\x93\x02\x18\x12\x0c/v1/clustersb\x08\x63lusters\x12\x91\x02\n\rCreateCluster\x12,.anycloudapi.cluster.v1.CreateClusterRequest\x1a\x1f.anycloudapi.cluster.v1.Cluster\"\xb0\x01\x8a\xe7\x18\x8e\x01\x08\xca\x01\x12\x07\x63luster\"\x0f\x43LUSTER_INVALID\"\x0c\x43LUSTER_BUSY\"\x16\x43LUSTER_DESTROY_FAILED\"\x0e\x43LUSTER_EXISTS\"\x13\x43LUSTER_UNAVAILABLE*\x0f\x43LUSTER_INVALID2\x13\x43LUSTER_UNAVAILABLE\x82\xd3\xe4\x93\x02\x17\"\x0c/v1/clusters:\x07\x63luster\x12\x93\x01\n\nGetCluster\x12).anycloudapi.cluster.v1.GetClusterRequest\x1a\x1f.anycloudapi.cluster.v1.Cluster\"9\x8a\xe7\x18\x1c\x12\x07\x63luster\"\x11\x43LUSTER_NOT_FOUND\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/clusters/{id}\x12\xf8\x01\n\x0e\x44\x65stroyCluster\x12-.anycloudapi.cluster.v1.DestroyClusterRequest\x1a\x1f.anycloudapi.cluster.v1.Cluster\"\x95\x01\x8a\xe7\x18x\x08\xca\x01\x12\x07\x63luster\"\x0f\x43LUSTER_INVALID\"\x11\x43LUSTER_NOT_FOUND\"\x0c\x43LUSTER_BUSY\"\x12\x43LUSTER_REFERENCED\"\x13\x43LUSTER_UNREACHABLE*\x0f\x43LUSTER_INVALID\x82\xd3\xe4\x93\x02\x13*\x11/v1/clusters/{id}\x12\xda\x01\n\rForgetCluster\x12,.anycloudapi.cluster.v1.ForgetClusterRequest\x1a-.anycloudapi.cluster.v1.ForgetClusterResponse\"l\x8a\xe7\x18H\"\x11\x43LUSTER_NOT_FOUND\"\x0c\x43LUSTER_BUSY\"\x11\x43LUSTER_REACHABLE\"\x12\x43LUSTER_VM_PRESENT\x82\xd3\xe4\x93\x02\x1a\"\x18/v1/clusters/{id}/forgetb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'anycloudapi.cluster.v1.clusters_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_LISTCLUSTERSREQUEST'].fields_by_name['limit']._loaded_options = None
+  _globals['_LISTCLUSTERSREQUEST'].fields_by_name['limit']._serialized_options = b'\212\347\030\0050\0018\350\007'
   _globals['_CREATECLUSTERREQUEST'].fields_by_name['cluster']._loaded_options = None
   _globals['_CREATECLUSTERREQUEST'].fields_by_name['cluster']._serialized_options = b'\342A\001\002'
   _globals['_CLUSTERSPEC'].fields_by_name['name']._loaded_options = None
@@ -50,7 +52,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLUSTERSPEC'].fields_by_name['checkpoint_bucket']._loaded_options = None
   _globals['_CLUSTERSPEC'].fields_by_name['checkpoint_bucket']._serialized_options = b'\212\347\030\002@\001'
   _globals['_CLUSTERS'].methods_by_name['ListClusters']._loaded_options = None
-  _globals['_CLUSTERS'].methods_by_name['ListClusters']._serialized_options = b'\202\323\344\223\002\016\022\014/v1/clusters'
+  _globals['_CLUSTERS'].methods_by_name['ListClusters']._serialized_options = b'\212\347\030\014\022\010clustersH\001\202\323\344\223\002\030\022\014/v1/clustersb\010clusters'
   _globals['_CLUSTERS'].methods_by_name['CreateCluster']._loaded_options = None
   _globals['_CLUSTERS'].methods_by_name['CreateCluster']._serialized_options = b'\212\347\030\216\001\010\312\001\022\007cluster\"\017CLUSTER_INVALID\"\014CLUSTER_BUSY\"\026CLUSTER_DESTROY_FAILED\"\016CLUSTER_EXISTS\"\023CLUSTER_UNAVAILABLE*\017CLUSTER_INVALID2\023CLUSTER_UNAVAILABLE\202\323\344\223\002\027\"\014/v1/clusters:\007cluster'
   _globals['_CLUSTERS'].methods_by_name['GetCluster']._loaded_options = None
@@ -60,27 +62,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLUSTERS'].methods_by_name['ForgetCluster']._loaded_options = None
   _globals['_CLUSTERS'].methods_by_name['ForgetCluster']._serialized_options = b'\212\347\030H\"\021CLUSTER_NOT_FOUND\"\014CLUSTER_BUSY\"\021CLUSTER_REACHABLE\"\022CLUSTER_VM_PRESENT\202\323\344\223\002\032\"\030/v1/clusters/{id}/forget'
   _globals['_LISTCLUSTERSREQUEST']._serialized_start=198
-  _globals['_LISTCLUSTERSREQUEST']._serialized_end=219
-  _globals['_LISTCLUSTERSRESPONSE']._serialized_start=221
-  _globals['_LISTCLUSTERSRESPONSE']._serialized_end=294
-  _globals['_CREATECLUSTERREQUEST']._serialized_start=296
-  _globals['_CREATECLUSTERREQUEST']._serialized_end=378
-  _globals['_GETCLUSTERREQUEST']._serialized_start=380
-  _globals['_GETCLUSTERREQUEST']._serialized_end=411
-  _globals['_DESTROYCLUSTERREQUEST']._serialized_start=413
-  _globals['_DESTROYCLUSTERREQUEST']._serialized_end=448
-  _globals['_FORGETCLUSTERREQUEST']._serialized_start=450
-  _globals['_FORGETCLUSTERREQUEST']._serialized_end=484
-  _globals['_FORGETCLUSTERRESPONSE']._serialized_start=486
-  _globals['_FORGETCLUSTERRESPONSE']._serialized_end=554
-  _globals['_CLUSTERSPEC']._serialized_start=557
-  _globals['_CLUSTERSPEC']._serialized_end=792
-  _globals['_CLUSTER']._serialized_start=795
-  _globals['_CLUSTER']._serialized_end=1868
-  _globals['_CLUSTER_RELEASE']._serialized_start=1435
-  _globals['_CLUSTER_RELEASE']._serialized_end=1507
-  _globals['_CLUSTER_STATE']._serialized_start=1510
-  _globals['_CLUSTER_STATE']._serialized_end=1667
-  _globals['_CLUSTERS']._serialized_start=1871
-  _globals['_CLUSTERS']._serialized_end=2908
+  _globals['_LISTCLUSTERSREQUEST']._serialized_end=292
+  _globals['_LISTCLUSTERSRESPONSE']._serialized_start=295
+  _globals['_LISTCLUSTERSRESPONSE']._serialized_end=431
+  _globals['_CREATECLUSTERREQUEST']._serialized_start=433
+  _globals['_CREATECLUSTERREQUEST']._serialized_end=515
+  _globals['_GETCLUSTERREQUEST']._serialized_start=517
+  _globals['_GETCLUSTERREQUEST']._serialized_end=548
+  _globals['_DESTROYCLUSTERREQUEST']._serialized_start=550
+  _globals['_DESTROYCLUSTERREQUEST']._serialized_end=585
+  _globals['_FORGETCLUSTERREQUEST']._serialized_start=587
+  _globals['_FORGETCLUSTERREQUEST']._serialized_end=621
+  _globals['_FORGETCLUSTERRESPONSE']._serialized_start=623
+  _globals['_FORGETCLUSTERRESPONSE']._serialized_end=691
+  _globals['_CLUSTERSPEC']._serialized_start=694
+  _globals['_CLUSTERSPEC']._serialized_end=929
+  _globals['_CLUSTER']._serialized_start=932
+  _globals['_CLUSTER']._serialized_end=2005
+  _globals['_CLUSTER_RELEASE']._serialized_start=1572
+  _globals['_CLUSTER_RELEASE']._serialized_end=1644
+  _globals['_CLUSTER_STATE']._serialized_start=1647
+  _globals['_CLUSTER_STATE']._serialized_end=1804
+  _globals['_CLUSTERS']._serialized_start=2008
+  _globals['_CLUSTERS']._serialized_end=3072
 # @@protoc_insertion_point(module_scope)

@@ -65,7 +65,8 @@ class ClustersServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListClusters(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Newest first; all, unless `limit` says how many.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

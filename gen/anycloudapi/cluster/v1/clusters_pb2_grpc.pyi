@@ -32,6 +32,7 @@ class ClustersStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ClustersAsyncStub: ...
     ListClusters: _grpc.UnaryUnaryMultiCallable[_clusters_pb2.ListClustersRequest, _clusters_pb2.ListClustersResponse]
+    """Newest first; all, unless `limit` says how many."""
     CreateCluster: _grpc.UnaryUnaryMultiCallable[_clusters_pb2.CreateClusterRequest, _clusters_pb2.Cluster]
     """Records the cluster and starts to build it; again with the same name and target, resumes one that failed."""
     GetCluster: _grpc.UnaryUnaryMultiCallable[_clusters_pb2.GetClusterRequest, _clusters_pb2.Cluster]
@@ -43,6 +44,7 @@ class ClustersStub:
 class ClustersAsyncStub(ClustersStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListClusters: _aio.UnaryUnaryMultiCallable[_clusters_pb2.ListClustersRequest, _clusters_pb2.ListClustersResponse]  # type: ignore[assignment]
+    """Newest first; all, unless `limit` says how many."""
     CreateCluster: _aio.UnaryUnaryMultiCallable[_clusters_pb2.CreateClusterRequest, _clusters_pb2.Cluster]  # type: ignore[assignment]
     """Records the cluster and starts to build it; again with the same name and target, resumes one that failed."""
     GetCluster: _aio.UnaryUnaryMultiCallable[_clusters_pb2.GetClusterRequest, _clusters_pb2.Cluster]  # type: ignore[assignment]
@@ -56,7 +58,8 @@ class ClustersServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _clusters_pb2.ListClustersRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_clusters_pb2.ListClustersResponse, _abc.Awaitable[_clusters_pb2.ListClustersResponse]]: ...
+    ) -> _typing.Union[_clusters_pb2.ListClustersResponse, _abc.Awaitable[_clusters_pb2.ListClustersResponse]]:
+        """Newest first; all, unless `limit` says how many."""
 
     @_abc_1.abstractmethod
     def CreateCluster(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from anycloud_common import calls, holds
+from anycloud_common import calls, holds, paging
 from anycloud_common.errors import ApiError
+from anycloud_common.paging import Listed
 from anycloud_common.store import Store
 from anycloudapi.cluster.v1 import clusters_pb2, clusters_pb2_grpc
 from sqlalchemy import Connection
@@ -42,10 +43,15 @@ class ClustersServicer(clusters_pb2_grpc.ClustersServicer):
     async def ListClusters(
         self, request: clusters_pb2.ListClustersRequest, context: Any
     ) -> clusters_pb2.ListClustersResponse:
-        def listed(conn: Connection) -> list[clusters_pb2.Cluster]:
-            return [_shown(conn, cluster) for cluster in clusters.everything(conn)]
+        page = paging.asked(request)
 
-        return clusters_pb2.ListClustersResponse(clusters=await self._store.read(listed))
+        def read(conn: Connection) -> Listed[clusters_pb2.Cluster]:
+            return clusters.listed(conn, page).each(lambda cluster: _shown(conn, cluster))
+
+        listed = await self._store.read(read)
+        return clusters_pb2.ListClustersResponse(
+            clusters=listed.items, next_cursor=listed.next_cursor, total_count=listed.total
+        )
 
     async def GetCluster(self, request: clusters_pb2.GetClusterRequest, context: Any) -> clusters_pb2.Cluster:
         return await self._answer(await self._found(request.id))

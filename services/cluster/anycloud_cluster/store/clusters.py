@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from anycloud_common import paging
 from anycloud_common.cipher import Cipher
+from anycloud_common.paging import Listed, Page, Source
 from anycloud_common.store import Tx, leases
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
@@ -36,6 +38,11 @@ def by_id(conn: Connection, cluster_id: str) -> Cluster | None:
 def everything(conn: Connection) -> Sequence[Cluster]:
     """Oldest first."""
     return _all(conn)
+
+
+def listed(conn: Connection, page: Page) -> Listed[Cluster]:
+    """Newest first."""
+    return paging.read(conn, [Source(select(*_COLUMNS), (CLUSTER.c.created_at, CLUSTER.c.id))], page, _cluster)
 
 
 def only_live(conn: Connection) -> Cluster | None:
