@@ -92,37 +92,13 @@ class Creation:
             return existing
         cluster_id = ids.new("cl")
         credential = self._hold(tx, seen, cluster_id)
+        owner = {"created_by": actor.id, "owner_user_id": account.id, "owner_username": account.login}
+        sealed = clusters.seal(self._cipher, cluster_id, "sealed_github_token", token)
+        facts = {**_target(target, credential, cluster_id), **_pins(image), **owner, "sealed_github_token": sealed}
         first = next(iter(CREATE_PHASES))
-        cluster = clusters.add(
-            tx,
-            {
-                "id": cluster_id,
-                "name": name,
-                "state": CREATE_PHASES[first],
-                "intent": Intent.CREATE,
-                "phase": first,
-                "credential_id": credential.id,
-                "credential_name": credential.name,
-                "provider": credential.provider,
-                "account": credential.account,
-                "region": target.region,
-                "zone": target.zone,
-                "vm_type": target.vm_type,
-                "k3s_version": pins.CURRENT.k3s_version,
-                "k3s_sha256": pins.CURRENT.k3s_sha256,
-                "helm_job_image": pins.CURRENT.helm_job_image,
-                "api_version": self._api_version,
-                "api_image": image.pinned,
-                "chart_version": image.chart_version,
-                "chart_digest": image.chart_digest,
-                "bucket": target.bucket or cluster_id,
-                "bucket_managed": target.bucket is None,
-                "created_by": actor.id,
-                "owner_user_id": account.id,
-                "owner_username": account.login,
-                "sealed_github_token": clusters.seal(self._cipher, cluster_id, "sealed_github_token", token),
-            },
-        )
+        begun = {"state": CREATE_PHASES[first], "intent": Intent.CREATE, "phase": first}
+        row = {"id": cluster_id, "name": name, "api_version": self._api_version, **begun, **facts}
+        cluster = clusters.add(tx, row)
         text = f"{name} is to be made in {credential.provider} {target.region} on {target.vm_type}."
         self._event(tx, cluster, "create.recorded", text, actor)
         return cluster
@@ -179,3 +155,28 @@ class Creation:
     def _event(self, tx: Tx, cluster: Cluster, reason: str, text: str, actor: Actor) -> None:
         events.append(tx, cluster.id, reason, text, actor=actor.id, request_id=actor.request_id)
         tx.after_commit(partial(self._wake, cluster.id))
+
+
+def _target(target: Target, credential: Credential, cluster_id: str) -> dict[str, Any]:
+    return {
+        "credential_id": credential.id,
+        "credential_name": credential.name,
+        "provider": credential.provider,
+        "account": credential.account,
+        "region": target.region,
+        "zone": target.zone,
+        "vm_type": target.vm_type,
+        "bucket": target.bucket or cluster_id,
+        "bucket_managed": target.bucket is None,
+    }
+
+
+def _pins(image: ApiImage) -> dict[str, Any]:
+    return {
+        "k3s_version": pins.CURRENT.k3s_version,
+        "k3s_sha256": pins.CURRENT.k3s_sha256,
+        "helm_job_image": pins.CURRENT.helm_job_image,
+        "api_image": image.pinned,
+        "chart_version": image.chart_version,
+        "chart_digest": image.chart_digest,
+    }
