@@ -40,9 +40,10 @@ def start(session: Session, port: int | None, sandbox: bool, progress: Callable[
         raise
     if outcome is None:
         raise Failure(_last_words(process) or "The supervisor of the local API ended without a word.")
-    _let_go(process)
     if "failed" in outcome:
+        process.wait()  # it has ended all that it started; so a next start finds nobody
         raise Failure(outcome["failed"])
+    _let_go(process)
     return outcome
 
 
