@@ -97,9 +97,21 @@ async def test_a_strangers_policy_of_our_name_in_our_namespace_is_left_alone(rig
     _, policy = keys(pool_id)
     theirs = {"metadata": {"name": egress.POLICY, "namespace": policy[1], "uid": "theirs"}, "spec": {}}
     rig.world.objects[policy] = theirs
+    uid = (await rig.pool(pool_id)).namespace_uid
     await rig.run(pool_id)
     assert rig.world.objects[policy] == theirs
-    assert "does not belong to Anycloud" in ((await rig.pool(pool_id)).namespace_error or "")
+    pool = await rig.pool(pool_id)
+    assert "does not belong to Anycloud" in (pool.namespace_error or "")
+    assert pool.namespace_uid == uid
+    await rig.step(pool_id)
+    assert await rig.pool(pool_id) == pool
+    del rig.world.objects[policy]
+    await rig.run(pool_id)
+    assert (await rig.pool(pool_id)).namespace_error is None
+    await rig.let_go()
+    await rig.delete()
+    await rig.run(pool_id)
+    assert rig.world.named("Namespace") == []
 
 
 def allowed(address: str, port: int) -> bool:

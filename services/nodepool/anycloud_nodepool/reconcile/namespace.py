@@ -21,7 +21,9 @@ async def keep(scope: Scope) -> Outcome:
         return await _keep(scope)
     except Foreign as foreign:
         error = f"{foreign}, so nothing can run on this node pool. Remove it with `{foreign.remedy}`."
-        scope.pool = replace(scope.pool, namespace=None, namespace_uid=None, policy_uid=None, namespace_error=error)
+        scope.pool = replace(scope.pool, policy_uid=None, namespace_error=error)
+        if foreign.kind == "Namespace":
+            scope.pool = replace(scope.pool, namespace=None, namespace_uid=None)
         await scope.flush()
         scope.findings.notes.append(error)
         return Requeue(REFUSED_RETRY_S)
@@ -80,7 +82,7 @@ async def _make_policy(scope: Scope, wanted: egress.Object) -> Outcome:
             raise
     elif not egress.is_ours(live, pool.cluster_id, pool.id):
         raise Foreign("NetworkPolicy", namespace, name)
-    scope.pool = replace(scope.pool, policy_uid=live["metadata"]["uid"])
+    scope.pool = replace(scope.pool, policy_uid=live["metadata"]["uid"], namespace_error=None)
     await scope.flush()
     return Done()
 

@@ -46,15 +46,15 @@ async def wait_for_vms(scope: Scope) -> Outcome:
 async def remove_namespace(scope: Scope) -> Outcome:
     """Looks for references once more right before. Another's Namespace of that name is left, and noted."""
     pool = scope.pool
-    if pool.namespace_error:
-        scope.findings.notes.append(f"{pool.namespace_error.split(',')[0]}; it was left in place.")
+    name = names.pool_namespace(pool.cluster_id, pool.id)
     if pool.namespace_uid is None:
+        if pool.namespace_error:
+            scope.findings.notes.append(f"Namespace {name} doesn't belong to Anycloud and was left in place.")
         return Done()
     if not scope.sighted:
         return Requeue(1.0)
     if await scope.tools.store.read(lambda conn: count(conn, PREFIX, pools.KIND, scope.id)):
         return Blocked("something still refers to the node pool")
-    name = names.pool_namespace(pool.cluster_id, pool.id)
     try:
         if not await scope.tools.kube.delete("Namespace", name, None, pool.namespace_uid):
             found = await scope.tools.kube.get("Namespace", name)

@@ -43,7 +43,7 @@ Failure = KubeError | Foreign | ClusterUnavailable | LedgerRefused
 FAILURES = (KubeError, Foreign, ClusterUnavailable, LedgerRefused)
 
 # Columns whose change others have to hear of.
-_PUBLISHED = ("state", "ready_count", "namespace", "namespace_uid", "namespace_error", "parked", "deleted_at")
+_PUBLISHED = ("state", "ready_count", "namespace_uid", "policy_uid", "namespace_error", "deleted_at")
 
 
 class LeaseLost(Exception):

@@ -55,7 +55,11 @@ def summary(pool: Pool, references: int, ingress: node_pools_pb2.NodePool.Ingres
 
 
 def fact(pool: Pool, identity: str) -> node_pool_pb2.NodePoolFact:
-    """What the services above may know. `identity`: UID of the cluster's kube-system Namespace."""
+    """What the services above may know. `identity`: UID of the cluster's kube-system Namespace.
+
+    The pool's own Namespace is told once its egress policy is there, so that no Pod starts without.
+    """
+    guarded = pool.policy_uid is not None
     return node_pool_pb2.NodePoolFact(
         id=pool.id,
         name=pool.name,
@@ -66,8 +70,8 @@ def fact(pool: Pool, identity: str) -> node_pool_pb2.NodePoolFact:
         zone=pool.zone or "",
         vm_type=pool.vm_type,
         ready_nodes=pool.counts.ready,
-        namespace=pool.namespace or "",
-        namespace_uid=pool.namespace_uid or "",
+        namespace=pool.namespace if guarded else None,
+        namespace_uid=pool.namespace_uid if guarded else None,
         namespace_error=pool.namespace_error or "",
         kubernetes_identity=identity,
     )
