@@ -59,7 +59,7 @@ def fact(pool: Pool, identity: str) -> node_pool_pb2.NodePoolFact:
 
     The pool's own Namespace is told once its egress policy is there, so that no Pod starts without.
     """
-    guarded = pool.policy_uid is not None
+    namespace, namespace_uid = (pool.namespace, pool.namespace_uid) if pool.policy_uid else (None, None)
     return node_pool_pb2.NodePoolFact(
         id=pool.id,
         name=pool.name,
@@ -70,8 +70,8 @@ def fact(pool: Pool, identity: str) -> node_pool_pb2.NodePoolFact:
         zone=pool.zone or "",
         vm_type=pool.vm_type,
         ready_nodes=pool.counts.ready,
-        namespace=pool.namespace if guarded else None,
-        namespace_uid=pool.namespace_uid if guarded else None,
+        namespace=namespace or "",
+        namespace_uid=namespace_uid or "",
         namespace_error=pool.namespace_error or "",
         kubernetes_identity=identity,
     )
