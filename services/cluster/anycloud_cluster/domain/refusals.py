@@ -41,16 +41,19 @@ class Backup:
 
 
 def unreachable(cluster: Cluster, why: str, backup: Backup, machine_id: str | None) -> str:
-    head = f"The API of cluster {cluster.name} doesn't answer ({why}), so nobody can say which node pools it still has."
+    head = (
+        f"The API of cluster {cluster.name} doesn't answer ({why}), so nobody can say which node pools it still has. "
+        f"If it is only restarting, `anycloud cluster delete {cluster.name}` works again in a moment. Else:"
+    )
     if backup.restorable:
         return (
-            f"{head} Restore it first, then delete in the normal way: `{restore_command(cluster)}`. If the management "
+            f"{head} restore it first, then delete in the normal way: `{restore_command(cluster)}`. If the management "
             f"VM still runs but the cluster is broken, terminate that VM first."
         )
     vm = f"the management VM {machine_id}" if machine_id else "the management VM"
     return (
-        f"{head} {backup.reason} Terminate by hand {vm} and the VMs of node pools (tag {TAG_API}={cluster.id}), then "
-        f"`anycloud cluster forget {cluster.name}`."
+        f"{head} terminate by hand {vm} and the VMs of node pools (tag {TAG_API}={cluster.id}), then "
+        f"`anycloud cluster forget {cluster.name}`. {backup.reason}"
     )
 
 

@@ -74,7 +74,7 @@ class CredentialsServicer(credentials_pb2_grpc.CredentialsServicer):
                 return
             if not request.force and (owners := _owners(tx.conn, found)):
                 data = errors_pb2.CredentialInUseData(name=found.name, workload_ids=owners)
-                text = f"Credential {found.name} is in use by {', '.join(owners)}; delete these first."
+                text = f"Credential {found.name} is in use by {', '.join(owners)}; first {_ends(tx.conn, found)}."
                 raise ApiError("CREDENTIAL_IN_USE", text, data)
             credentials.remove(tx, found)
 
@@ -139,6 +139,12 @@ class CredentialsServicer(credentials_pb2_grpc.CredentialsServicer):
 
 def _owners(conn: Connection, credential: Credential) -> list[str]:
     return [owner.id for owner in holds.owners(conn, PREFIX, credentials.KIND, credential.id)]
+
+
+def _ends(conn: Connection, credential: Credential) -> str:
+    """The commands that end what holds it."""
+    owners = holds.owners(conn, PREFIX, credentials.KIND, credential.id)
+    return ", ".join(f"`anycloud {owner.kind} delete {owner.id}`" for owner in owners)
 
 
 def _refusal(code: str, name: str, text: str) -> ApiError:

@@ -145,7 +145,8 @@ class NodePoolsServicer(node_pools_pb2_grpc.NodePoolsServicer):
         if holders:
             listed = ", ".join(f"{owner.kind} {owner.id}" for owner in holders[:10])
             more = f" and {len(holders) - 10} more" if len(holders) > 10 else ""
-            text = f"Node pool {pool.name!r} is used by {listed}{more}; delete or terminate these first."
+            steps = ", ".join(f"`{_end(owner)}`" for owner in holders[:10])
+            text = f"Node pool {pool.name!r} is used by {listed}{more}; first {steps}."
             raise ApiError("NODE_POOL_REFERENCED", text)
         values = {"deletion_requested_at": tx.now, "updated_at": tx.now, "state": State.DELETING.value}
         pools.write(tx, pool.id, values)
@@ -153,6 +154,11 @@ class NodePoolsServicer(node_pools_pb2_grpc.NodePoolsServicer):
         tx.change(pools.KIND, pool.id)
         tx.after_commit(partial(self._wake, pool.id))
         return replace(pool, state=State.DELETING, deletion_requested_at=tx.now, updated_at=tx.now)
+
+
+def _end(owner: Owner) -> str:
+    """The command that ends what uses a pool."""
+    return f"anycloud deployment delete {owner.id}" if owner.kind == "deployment" else f"anycloud terminate {owner.id}"
 
 
 def forget_pending(tx: Tx, owner_kind: str, owner_id: str) -> None:
