@@ -11,7 +11,7 @@ from anycloud_common import calls, paging
 from anycloud_common.admission import Admissions, Conflict, Refused
 from anycloud_common.clock import Clock
 from anycloud_common.errors import ApiError
-from anycloud_common.holds import Parent, count, owners
+from anycloud_common.holds import Owner, Parent, count, owners
 from anycloud_common.kube import KubeError
 from anycloud_common.paging import Listed, Page
 from anycloud_common.store import Store, Tx

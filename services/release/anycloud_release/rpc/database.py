@@ -42,7 +42,7 @@ def _value(value: Any) -> struct_pb2.Value:
         case str():
             return struct_pb2.Value(string_value=value)
         case float() if not math.isfinite(value):  # JSON has no such number
-            return struct_pb2.Value(string_value=str(value))
+            return struct_pb2.Value(string_value="Infinity" if value > 0 else "-Infinity")
         case _:
             return struct_pb2.Value(number_value=value)
 
