@@ -61,11 +61,13 @@ class Offer:
 
 
 class _Board:
-    """One Deployment's waiters, longest waiting first, and its offers by Job."""
+    """One Deployment's waiters, longest waiting first, and its offers by Job. `settled` are Jobs whose offers ended
+    while the queue was being read: what was read of them may be old."""
 
     def __init__(self) -> None:
         self.waiters: list[Waiter] = []
         self.offers: dict[str, Offer] = {}
+        self.settled: set[str] = set()
         self.due = False
         self.rounds: asyncio.Task[None] | None = None
 
@@ -155,6 +157,7 @@ class Offers:
         if board is None or board.offers.get(offer.candidate.job_id) is not offer:
             return
         del board.offers[offer.candidate.job_id]
+        board.settled.add(offer.candidate.job_id)
         self.wake(offer.deployment_id)
         self._drop_if_idle(offer.deployment_id, board)
 
@@ -169,6 +172,7 @@ class Offers:
     async def _round(self, deployment_id: str, board: _Board) -> None:
         present = list(board.waiters)
         wanted = sum(waiter.credit for waiter in present) + len(board.offers)
+        board.settled.clear()
         error: Exception | None = None
         try:
             self._hand_out(deployment_id, board, await self._read(deployment_id, min(wanted, _MOST_AT_ONCE)))
@@ -184,7 +188,7 @@ class Offers:
         held = Counter(queue.held)
         held.update(offer.pod_uid for offer in board.offers.values())
         for candidate in queue.waiting:
-            if candidate.job_id in board.offers:
+            if candidate.job_id in board.offers or candidate.job_id in board.settled:
                 continue
             waiter = next((one for one in board.waiters if self._may_have(one, queue, held)), None)
             if waiter is None:

@@ -16,6 +16,8 @@ _CHUNK = 400  # ids in one statement
 
 _JOB = select(jobs).where(jobs.c.id == bindparam("id"))
 _PAST_JOB = select(history).where(history.c.id == bindparam("id"))
+_JOBS = select(jobs).where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+_PAST_JOBS = select(history).where(history.c.id.in_(bindparam("ids", expanding=True)))
 
 
 @dataclass(frozen=True)
@@ -89,14 +91,10 @@ def with_ids(conn: Connection, job_ids: Sequence[str]) -> dict[str, Submitted]:
     """Jobs that have one of these ids."""
     found: dict[str, Submitted] = {}
     for start in range(0, len(job_ids), _CHUNK):
-        chunk = job_ids[start : start + _CHUNK]
-        for table in (jobs, history):
-            found |= {row.id: _submitted(row) for row in conn.execute(select(table).where(table.c.id.in_(chunk)))}
+        chunk = {"ids": list(job_ids[start : start + _CHUNK])}
+        for statement in (_JOBS, _PAST_JOBS):
+            found |= {row.id: _submitted(row) for row in conn.execute(statement, chunk)}
     return found
-
-
-def _with_ids(table: Table, job_ids: Sequence[str]) -> Any:
-    return select(table).where(table.c.id.in_(job_ids))
 
 
 def listed(conn: Connection, wanted: Filter) -> list[Submitted]:
