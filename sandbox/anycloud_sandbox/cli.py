@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import signal
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Coroutine
@@ -14,8 +13,7 @@ from typing import Any
 
 import click
 
-from anycloud_sandbox.faults import EFFECTS
-from anycloud_sandbox.state import Pace
+from anycloud_sandbox.state import EFFECTS, Pace
 
 STATE = click.option("--state", required=True, type=click.Path(path_type=Path), help="Directory that holds the state.")
 URL = click.option("--world", envvar="ANYCLOUD_SANDBOX_URL", required=True, help="URL of the world.")
@@ -24,7 +22,7 @@ URL = click.option("--world", envvar="ANYCLOUD_SANDBOX_URL", required=True, help
 @click.group()
 def main() -> None:
     """A world for laptops and tests: clouds, DNS, GitHub, buckets, images, and Kubernetes on its machines."""
-    logging.basicConfig(level=os.environ.get("ANYCLOUD_SANDBOX_LOG", "WARNING"), stream=sys.stderr)
+    logging.basicConfig(level=os.environ.get("ANYCLOUD_SANDBOX_LOG", "WARNING"))
 
 
 @main.command()
@@ -45,44 +43,32 @@ def serve(state: Path, port: int, delay: float, lease_seconds: float) -> None:
 @click.option("--rotate-after", default=0.8, help="Share of a projected token's life after which it is replaced.")
 def nodeagent(state: Path, world: str, rotate_after: float) -> None:
     """Runs the Nodes of all machines. SIGTERM is a power cut for their containers; SIGKILL leaves them to the next."""
-    from anycloud_sandbox.agent.main import run
+    from anycloud_sandbox.agent.main import Agent
 
-    _run(run(state, world.rstrip("/"), rotate_after))
+    async def run() -> None:
+        await Agent(state, world.rstrip("/"), rotate_after).run()
 
-
-@main.group()
-def fault() -> None:
-    """Injects, lists and removes faults."""
+    _run(run())
 
 
-@fault.command()
+@main.command(epilog=f"Effects: {', '.join(EFFECTS)}.")
 @URL
-@click.argument("effect", type=click.Choice(EFFECTS))
-@click.argument("match", nargs=-1, metavar="[FIELD=VALUE]...")
-@click.option("--times", type=int, help="How often; without it until removed.")
-@click.option("--seconds", type=float, default=1.0, help="For slow.")
-@click.option("--message", help="Text of the error.")
-def add(world: str, match: tuple[str, ...], **body: Any) -> None:
-    """Adds a fault, such as `capacity area=cloud action=CreateMachine region=eu-* --times 2`; prints its id."""
-    pairs = dict(item.partition("=")[::2] for item in match)
-    click.echo(_call(world, "POST", "/faults", json.dumps({**body, "match": pairs}).encode())["id"])
-
-
-@fault.command("list")
-@URL
-def list_(world: str) -> None:
-    """Lists the faults in force, one a line."""
-    for item in _call(world, "GET", "/faults")["faults"]:
-        pairs = " ".join(f"{name}={value}" for name, value in item["match"].items())
-        click.echo(f"{item['id']}  {item['effect']}  {pairs}  {item['times'] or 'until removed'}")
-
-
-@fault.command()
-@URL
-@click.argument("fault_id")
-def remove(world: str, fault_id: str) -> None:
-    """Removes a fault."""
-    _call(world, "DELETE", f"/faults/{fault_id}")
+@click.argument("action", type=click.Choice(("add", "list", "remove")))
+@click.argument("words", nargs=-1, metavar="[EFFECT [FIELD=VALUE]... | FAULT]")
+@click.option("--times", type=int, help="How often an added fault hits; without it until removed.")
+@click.option("--seconds", type=float, default=1.0, help="How slow a slow call gets.")
+def fault(world: str, action: str, words: tuple[str, ...], times: int | None, seconds: float) -> None:
+    """Injects, lists and removes faults: `fault add capacity action=CreateMachine region=eu-* --times 2`."""
+    if action == "add":
+        match = dict(word.partition("=")[::2] for word in words[1:])
+        body = {"effect": "".join(words[:1]), "match": match, "times": times, "seconds": seconds}
+        click.echo(_call(world, "POST", "/faults", json.dumps(body).encode())["id"])
+    elif action == "remove":
+        _call(world, "DELETE", "/faults/" + "".join(words))
+    else:
+        for item in _call(world, "GET", "/faults")["faults"]:
+            pairs = " ".join(f"{name}={value}" for name, value in item["match"].items())
+            click.echo(f"{item['id']}  {item['effect']}  {pairs}  {item['times'] or 'until removed'}")
 
 
 def _call(world: str, method: str, path: str, body: bytes | None = None) -> Any:
@@ -102,11 +88,10 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        await task
+        if (await asyncio.wait([task])) and not task.cancelled():
+            task.result()
 
     try:
         asyncio.run(body())
-    except asyncio.CancelledError:
-        pass
     except OSError as error:  # the port or the state directory is in use, or the disk refuses
         raise click.ClickException(str(error)) from error

@@ -19,71 +19,64 @@ Key = ec.EllipticCurvePrivateKey
 PEM, SHA256 = serialization.Encoding.PEM, hashes.SHA256()
 
 
-def new_key() -> Key:
-    return ec.generate_private_key(ec.SECP256R1())
-
-
-def key_pem(key: Key) -> str:
+def new_key() -> str:
+    key = ec.generate_private_key(ec.SECP256R1())
     return key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
 
 
 def load_key(pem: str) -> Key:
     key = serialization.load_pem_private_key(pem.encode(), None)
-    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    assert isinstance(key, Key)
     return key
 
 
-def request_pem(key: Key, common_name: str, organization: str = "anycloud sandbox") -> str:
-    builder = x509.CertificateSigningRequestBuilder().subject_name(_name(common_name, organization))
-    return builder.sign(key, SHA256).public_bytes(PEM).decode()
-
-
-def _name(common_name: str, organization: str = "anycloud sandbox") -> x509.Name:
+def request_pem(key: str, common_name: str, organization: str = "anycloud sandbox") -> str:
     pairs = ((NameOID.ORGANIZATION_NAME, organization), (NameOID.COMMON_NAME, common_name))
-    return x509.Name([x509.NameAttribute(oid, text) for oid, text in pairs])
+    subject = x509.Name([x509.NameAttribute(oid, text) for oid, text in pairs])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    return builder.sign(load_key(key), SHA256).public_bytes(PEM).decode()
 
 
 class Authority:
-    """A certificate authority: of a cluster, of the kubelets, or the edge's."""
+    """A certificate authority, of a cluster, of the kubelets or the edge's: its key, and its certificate in PEM."""
 
-    def __init__(self, name: str, document: Json | None = None) -> None:
-        self.key, self._name = load_key(document["key"]) if document else new_key(), _name(name)
-        self.pem: str = document["certificate"] if document else self.sign(self._name, self.key.public_key(), ca=True)
+    def __init__(self, key: str, pem: str) -> None:
+        self.key, self.pem, self._key = key, pem, load_key(key)
 
-    def document(self) -> Json:
-        return {"key": key_pem(self.key), "certificate": self.pem}
+    @classmethod
+    def new(cls, name: str) -> "Authority":
+        made = cls(new_key(), "")
+        made.pem = made.sign(request_pem(made.key, name), ca=True)
+        return made
 
-    def issue(self, common_name: str, addresses: Sequence[str] = ()) -> str:
+    def issue(self, name: str, addresses: Sequence[str] = ()) -> str:
         """A key and its certificate, for a client or a server, in one PEM text."""
         key = new_key()
-        return key_pem(key) + self.sign(_name(common_name), key.public_key(), addresses)
+        return key + self.sign(request_pem(key, name), addresses)
 
-    def sign_request(self, request: x509.CertificateSigningRequest) -> str:
-        return self.sign(request.subject, request.public_key())
-
-    def sign(self, subject: x509.Name, key: object, addresses: Sequence[str] = (), ca: bool = False) -> str:
-        assert isinstance(key, ec.EllipticCurvePublicKey)
-        now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
-        builder = x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number())
+    def sign(self, request: str, addresses: Sequence[str] = (), ca: bool = False) -> str:
+        asked, now, day = x509.load_pem_x509_csr(request.encode()), dt.datetime.now(dt.UTC), dt.timedelta(days=1)
+        issuer = asked.subject if ca else x509.load_pem_x509_certificate(self.pem.encode()).subject
+        key, number = asked.public_key(), x509.random_serial_number()
+        builder = x509.CertificateBuilder(issuer, asked.subject, key, number)
         builder = builder.not_valid_before(now - day).not_valid_after(now + 3650 * day)
-        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
-        builder = builder.add_extension(issuer, critical=False)
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-        builder = builder.add_extension(x509.BasicConstraints(ca, None), critical=True)
-        builder = builder.add_extension(
-            x509.KeyUsage(not ca, False, False, False, False, ca, ca, False, False), critical=True
-        )
-        if addresses:
-            names = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return builder.sign(self.key, SHA256).public_bytes(PEM).decode()
+        extensions: list[tuple[x509.ExtensionType, bool]] = [
+            (x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), False),
+            (x509.SubjectKeyIdentifier.from_public_key(key), False),
+            (x509.BasicConstraints(ca, None), True),
+            (x509.KeyUsage(not ca, False, False, False, False, ca, ca, False, False), True),
+        ]
+        names = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        for extension, critical in [*extensions, *([(x509.SubjectAlternativeName(names), False)] if names else [])]:
+            builder = builder.add_extension(extension, critical)
+        return builder.sign(self._key, SHA256).public_bytes(PEM).decode()
 
 
 class TokenSigner:
     """JSON Web Tokens by ES256, with the signature in DER: nobody but this class reads it."""
 
-    def __init__(self, key: Key) -> None:
-        self._key = key
+    def __init__(self, key: str) -> None:
+        self._key = load_key(key)
         self._checked: dict[str, Json] = {}  # a review for every Job must be cheap: a signature is checked once
 
     def sign(self, claims: Json) -> str:

@@ -1,9 +1,11 @@
-"""Everything that must outlive a kill: JSON documents in one SQLite file, kept in memory and written in groups."""
+"""What outlives a kill (JSON documents in one SQLite file, written in groups), and faults on demand."""
 
 import asyncio
 import fcntl
+import secrets
 import sqlite3
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +13,13 @@ import orjson
 
 Json = dict[str, Any]
 TABLE = "CREATE TABLE IF NOT EXISTS doc (space TEXT, key TEXT, value BLOB, PRIMARY KEY (space, key)) WITHOUT ROWID"
+ERRORS = {"capacity": 503, "quota": 403, "auth": 401, "throttled": 429, "conflict": 409}
+ERRORS |= {"not_found": 404, "unreachable": 503, "invalid": 400}  # class of an error: its HTTP status
+MACHINES = ("never-boots", "never-joins")  # of a machine, when it is created
+NODES = ("not-ready", "silent", "zero-gpus")  # of a Node, as long as they are there
+MOMENTS = ("cut", "compact")  # of live watches and their history, at the moment they are added
+OTHERS = ("slow", "lost", "down", "pull-failure", "crash-loop", "refused", "denied")
+EFFECTS = sorted((*ERRORS, *MACHINES, *NODES, *MOMENTS, *OTHERS))
 
 
 class Pace(NamedTuple):
@@ -62,3 +71,70 @@ class State:
         after, self._after = self._after, []
         for function in after:
             function()
+
+
+class WorldError(Exception):
+    """An answer of the outside world that is not a success, by the class in which gateways sort it."""
+
+    def __init__(self, kind: str, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.status = kind, message, status or ERRORS[kind]
+
+
+class Faults:
+    """What to hit (`match`), what happens (`effect`), and how often (`times`; None: until it is removed).
+
+    A call describes itself by a few fields (area, action, provider, name, …); a fault hits it when each of its `match`
+    values, which may hold `*`, equals the call's field of that name. `on_change` is told of each that comes or goes.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state, self.all = state, state.load("faults")
+        self.on_change: list[Callable[[Json], None]] = []
+
+    def add(self, body: Json) -> Json:
+        effect, match, times = body.get("effect"), body.get("match") or {}, body.get("times")
+        if effect not in EFFECTS or not isinstance(match, dict) or not isinstance(times, int | None):
+            raise WorldError("invalid", f"match is an object, times a number, effect one of {', '.join(EFFECTS)}")
+        fault = {"id": "fault-" + secrets.token_hex(4), "effect": effect, "match": match, "times": times}
+        fault |= {"seconds": body.get("seconds", 1), "message": body.get("message") or f"injected: {effect}"}
+        return self._put(fault, effect not in MOMENTS)
+
+    def remove(self, fault_id: str) -> Json:
+        if fault_id not in self.all:
+            raise WorldError("not_found", f"no fault {fault_id}")
+        return self._put(self.all[fault_id], False)
+
+    def holds(self, effect: str, **fields: Any) -> Json | None:
+        """The first fault of that effect that hits."""
+        for fault in self.all.values():
+            pairs = ((str(fields.get(name, "")), str(wanted)) for name, wanted in fault["match"].items())
+            if fault["effect"] == effect and all(fnmatchcase(text, wanted) for text, wanted in pairs):
+                return fault
+        return None
+
+    def take(self, effect: str, **fields: Any) -> Json | None:
+        """As `holds`, and uses it up once."""
+        found = self.holds(effect, **fields)
+        if found and found["times"] is not None:
+            found["times"] -= 1
+            self._put(found, found["times"] > 0)
+        return found
+
+    async def before(self, **fields: Any) -> str:
+        """Waits and raises as the faults on a call want it; `lost`, `down`: its answer, or all of it, must be."""
+        if slow := self.take("slow", **fields):
+            await asyncio.sleep(slow["seconds"])
+        for kind in ERRORS if self.all else ():
+            if fault := self.take(kind, **fields):
+                raise WorldError(kind, fault["message"])
+        return "down" if self.holds("down", **fields) else "lost" if self.take("lost", **fields) else ""
+
+    def _put(self, fault: Json, keep: bool) -> Json:
+        self.all[fault["id"]] = fault
+        self._state.put("faults", fault["id"], fault if keep else None)
+        if not keep:
+            del self.all[fault["id"]]
+        for function in self.on_change:
+            function(fault)
+        return fault

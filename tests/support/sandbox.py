@@ -48,7 +48,7 @@ class Management:
     user_key: Any
 
     def ssh_options(self) -> Json:
-        trusted = ([self.host_key.convert_to_public()], [], [])
+        trusted: tuple[list[Any], list[Any], list[Any]] = ([self.host_key.convert_to_public()], [], [])
         about = {"host": self.machine["address"], "port": self.machine["sshPort"], "username": "anycloud"}
         return {**about, "client_keys": [self.user_key], "known_hosts": trusted, "config": None, "agent_path": None}
 
@@ -135,7 +135,13 @@ class Sandbox:
         return dict(self.cloud("CreateNetwork", body)["network"])
 
     def machine(self, network: Json, name: str, user_data: str, address: str | None = None, **more: Any) -> Json:
-        body = {"token": self.token(), "name": name, "region": "us-east-1", "zone": "us-east-1a", "image": "image"}
+        body: Json = {
+            "token": self.token(),
+            "name": name,
+            "region": "us-east-1",
+            "zone": "us-east-1a",
+            "image": "image",
+        }
         body |= {"vmType": "m5.large", "network": network["id"], "address": address, "userData": user_data, "tags": {}}
         return dict(self.cloud("CreateMachine", {**body, **more})["machine"])
 
@@ -193,7 +199,7 @@ class Sandbox:
             await ssh.run("sudo sh -s", input=script, check=True)
 
             async def active() -> bool:
-                return (await ssh.run("sudo systemctl is-active k3s")).exit_status == 0
+                return bool((await ssh.run("sudo systemctl is-active k3s")).exit_status == 0)
 
             await self.until(active)
 

@@ -1,22 +1,26 @@
-"""Containers as processes: started under a shim, found again after the agent was killed."""
+"""Containers as processes (started under a shim, found again after the agent was killed), and what they see."""
 
 import asyncio
+import base64
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from anycloud_sandbox.agent import shim
+from anycloud_sandbox.kube.client import KubeClient, path_of
+from anycloud_sandbox.kube.store import dig, seconds_of
 from anycloud_sandbox.state import Json
 
 LOG_BYTES = 1 << 20
 
 
 class Run:
-    """One run of a container: number and directory, and the shim that keeps it."""
+    """One run of a container: its number, directory, and the shim that keeps it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.number = folder, int(folder.name)
@@ -27,8 +31,9 @@ class Run:
         self.folder.mkdir(mode=0o700, parents=True)
         command = [sys.executable, "-I", "-S", shim.__file__, str(self.folder)]
         with (self.folder / "shim.err").open("wb") as err:
-            options = {"stdin": subprocess.PIPE, "stdout": err, "stderr": err, "start_new_session": True}
-            self._process = subprocess.Popen(command, env=env, cwd=cwd, **options)  # type: ignore[call-overload]  # noqa: S603
+            self._process = subprocess.Popen(  # noqa: S603
+                command, env=env, cwd=cwd, stdin=subprocess.PIPE, stdout=err, stderr=err, start_new_session=True
+            )
         record = {"pid": self._process.pid, "startTime": _start_time(self._process.pid), "podUid": pod_uid}
         (self.folder / "shim.json").write_text(json.dumps(record))
         assert self._process.stdin
@@ -36,16 +41,18 @@ class Run:
         self._process.stdin.close()
 
     @property
-    def pid(self) -> int | None:
-        """Of the shim, while it lives; a process number that was given to another since does not count."""
+    def pid(self) -> int:
+        """Of the shim while it lives, else 0; a number that was given to another process since does not count."""
         record = _read(self.folder / "shim.json") or {"pid": 0, "startTime": 0}
-        return int(record["pid"]) if _start_time(record["pid"]) == record["startTime"] else None
+        return int(record["pid"]) if _start_time(record["pid"]) == record["startTime"] else 0
 
     @property
     def exit(self) -> Json | None:
         """How it ended; 137 when its keeper was killed with it. None while it runs."""
+        if (found := _read(self.folder / "exit.json")) or self.pid:
+            return found
         lost = {"exitCode": 137, "startedAt": self.started_at, "finishedAt": self.started_at}
-        return _read(self.folder / "exit.json") or (None if self.pid else _read(self.folder / "exit.json") or lost)
+        return _read(self.folder / "exit.json") or lost  # it may have ended between the two looks
 
     @property
     def started_at(self) -> float:
@@ -84,7 +91,7 @@ def next_run(folder: Path) -> Run:
 
 def kill_everything(machine: Path, pod: str = "*", number: int = signal.SIGUSR1) -> None:
     """Power cut: every container that is recorded on a machine (or of one Pod) ends now."""
-    for record in machine.glob(f"pods/{pod}/*/runs/*/shim.json"):
+    for record in machine.glob(f"pods/{pod}/runs/*/shim.json"):
         Run(record.parent).signal(number)
 
 
@@ -102,3 +109,108 @@ def _start_time(pid: int) -> int | None:
     except OSError:
         return None
     return None if fields[0] in "ZX" else int(fields[19])
+
+
+class ConfigError(Exception):
+    """A Secret, ConfigMap or key that a container names is not there (yet)."""
+
+
+class Volumes:
+    """Files and environment of one Pod, below `folder`; claims live beside the machine's Pods and outlive them."""
+
+    renew_at: float | None = None  # when the first token is due, in seconds since the epoch; None before `prepare`
+
+    def __init__(self, client: KubeClient, pod: Json, folder: Path, machine: Path) -> None:
+        self._client, self._pod, self._folder, self._machine = client, pod, folder, machine
+        self._volumes, self._spec = pod["spec"].get("volumes") or [], pod["spec"]["containers"][0]
+        self.root = folder / "rootfs"
+
+    async def prepare(self, rotate_after: float) -> None:
+        """Makes all volumes and mounts them; called again it renews what is projected."""
+        renew_at, places = float("inf"), {volume["name"]: self._place(volume) for volume in self._volumes}
+        for volume in self._volumes:
+            places[volume["name"]].mkdir(mode=0o700, parents=True, exist_ok=True)
+            for source in dig(volume, "projected.sources") or [volume]:
+                files = await self._files(source)
+                if token := source.get("serviceAccountToken"):
+                    status = await self._token(token)
+                    files = {token["path"]: status["token"].encode()}
+                    life = seconds_of(status["expirationTimestamp"]) - time.time()
+                    renew_at = min(renew_at, time.time() + life * rotate_after)
+                for name, data in files.items():
+                    _write(places[volume["name"]] / name, data)
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for mount in self._spec.get("volumeMounts") or []:
+            link = self.root / mount["mountPath"].lstrip("/")
+            link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not link.is_symlink():
+                link.symlink_to(places[mount["name"]] / mount.get("subPath", ""))
+        self.renew_at = renew_at
+
+    def _place(self, volume: Json) -> Path:
+        if claim := dig(volume, "persistentVolumeClaim.claimName"):
+            return self._machine / "volumes" / f"{self._pod['metadata']['namespace']}_{claim}"
+        host: str | None = dig(volume, "hostPath.path")
+        return self._machine / "rootfs" / host.lstrip("/") if host else self._folder / "volumes" / volume["name"]
+
+    async def _files(self, source: Json) -> dict[str, bytes]:
+        if about := source.get("downwardAPI"):
+            pairs = ((item["path"], dig(self._pod, item["fieldRef"]["fieldPath"])) for item in about["items"])
+            return {path: str(value).encode() for path, value in pairs}
+        for kind in ("secret", "configMap"):
+            if about := source.get(kind):
+                data = await self._data(kind, about.get("secretName") or about["name"], about)
+                names = {item["key"]: item["path"] for item in about.get("items") or []} or {key: key for key in data}
+                return {path: data[key] for key, path in names.items()}
+        return {}
+
+    async def _token(self, source: Json) -> Json:
+        meta, spec = self._pod["metadata"], self._pod["spec"]
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": meta["name"], "uid": meta["uid"]}
+        asked: Json = {"expirationSeconds": source.get("expirationSeconds", 3600), "boundObjectRef": bound}
+        asked |= {"audiences": [source["audience"]]} if "audience" in source else {}
+        path = path_of("serviceaccounts", meta["namespace"], spec["serviceAccountName"], "token")
+        return dict((await self._client.call("POST", path, {"spec": asked}))["status"])
+
+    async def _data(self, kind: str, name: str, ref: Json) -> dict[str, bytes]:
+        """What a Secret or ConfigMap holds."""
+        path = path_of("secrets" if kind == "secret" else "configmaps", self._pod["metadata"]["namespace"], name)
+        found = await self._client.find(path)
+        if found is None and not ref.get("optional"):
+            raise ConfigError(f'{kind.lower()} "{name}" not found')
+        data = (found or {}).get("data") or {}
+        return {key: base64.b64decode(text) if kind == "secret" else text.encode() for key, text in data.items()}
+
+    async def environment(self) -> dict[str, str]:
+        """`envFrom` in order, the later wins; `env` wins over all of it."""
+        env: dict[str, str] = {}
+        for source in self._spec.get("envFrom") or []:
+            ((name, ref),) = ((key, value) for key, value in source.items() if key.endswith("Ref"))
+            env |= {key: value.decode() for key, value in (await self._data(name[:-3], ref["name"], ref)).items()}
+        for item in self._spec.get("env") or []:
+            source = item.get("valueFrom") or {}
+            if "fieldRef" in source:
+                env[item["name"]] = str(dig(self._pod, source["fieldRef"]["fieldPath"]))
+            elif ref := source.get("secretKeyRef"):
+                data = await self._data("secret", ref["name"], ref)
+                if ref["key"] not in data and not ref.get("optional"):
+                    raise ConfigError(f"couldn't find key {ref['key']} in Secret {ref['name']}")
+                env |= {item["name"]: data[ref["key"]].decode()} if ref["key"] in data else {}
+            else:
+                env[item["name"]] = item.get("value", "")
+        return env
+
+    def own_path(self, text: str) -> str:
+        """A value that is a mount path, or lies below one, as it is here."""
+        paths = [mount["mountPath"].rstrip("/") for mount in self._spec.get("volumeMounts") or []]
+        mine = any(text == path or text.startswith(path + "/") for path in paths)
+        return str(self.root / text.lstrip("/")) if mine else text
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all: a reader sees the old token or the new one."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    new.touch(mode=0o600)
+    new.write_bytes(data)
+    new.rename(path)

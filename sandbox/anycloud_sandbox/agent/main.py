@@ -1,25 +1,166 @@
-"""The node agent's process: follows the machines, beats for all Nodes, and serves their kubelets' one port."""
+"""The node agent: each machine as a Node that joins as K3s's agent does, with its Pods; one process for all of them."""
 
 import asyncio
+import base64
 import fcntl
+import hashlib
 import logging
+import secrets
+import shutil
+import signal
 import ssl
+import time
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import anycloud_catalog
 from aiohttp import web
 
+from anycloud_sandbox import pki
 from anycloud_sandbox.agent.container import kill_everything, runs_in
-from anycloud_sandbox.agent.node import Node
-from anycloud_sandbox.kube.client import KubeClient
-from anycloud_sandbox.pki import Authority
+from anycloud_sandbox.agent.pod import Pod
+from anycloud_sandbox.kube.auth import PASSWORD_HEADER, SIGNER
+from anycloud_sandbox.kube.client import KubeClient, path_of
+from anycloud_sandbox.kube.store import KubeError, fill, timestamp
 from anycloud_sandbox.state import Json
 from anycloud_sandbox.world.clouds import free_port
 
 log = logging.getLogger(__name__)
-HEARTBEAT_SECONDS, POWER_OFF_SECONDS, FOLLOW_SECONDS = 10.0, 2.0, 0.2
+RETRY_SECONDS, POWER_OFF_SECONDS, FOLLOW_SECONDS = 2.0, 2.0, 0.2
+GPU = "nvidia.com/gpu"
+
+
+class Node:
+    client: KubeClient
+    authority: str  # the cluster's CA, in PEM
+
+    def __init__(self, agent: "Agent", line: Json) -> None:
+        self.agent, self.server, self.address = agent, line["nodeConfig"]["server"], line["address"]
+        self.directory, self.effects = Path(line["directory"]), set(line["effects"])
+        self.pods: dict[str, Pod] = {}
+        self._line, self._config, self._name = line, line["nodeConfig"], line["nodeConfig"]["node-name"]
+        self._certificate, self._password = self.directory / "client.pem", self.directory / "node-password"
+        self._path = path_of("nodes", "", self._name)
+        self._lease_path = path_of("leases", "kube-node-lease", self._name)
+        self._joined, self._since = False, timestamp(time.time())
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if not self._joined:
+                    async with self.agent.joins:
+                        await self._join()
+                    await self.agent.logs.listen(self)
+                    self._joined = True
+                await self._follow_pods()
+            except (KubeError, OSError, ValueError) as error:
+                log.info("node %s: %s", self._name, error)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _join(self) -> None:
+        """By the certificate of an earlier join if the Node still exists, else by the token."""
+        digest, _, credential = self._config["token"].removeprefix("K10").partition("::")
+        self.authority, newcomer = await self.agent.cluster(self.server)
+        if hashlib.sha256(self.authority.encode()).hexdigest() != digest:
+            raise ValueError(f"the CA of {self.server} is not the one that the token names")
+        node = None
+        if self._certificate.exists():
+            self.client = KubeClient(self.server, self.authority, str(self._certificate))
+            node = await self.client.find(self._path)
+        if node is None:
+            await self._get_certificate(newcomer, credential)
+            self.client = KubeClient(self.server, self.authority, str(self._certificate))
+            node = await self.client.find(self._path)
+            node = node or await self.client.call("POST", path_of("nodes"), self._object())
+        now = timestamp(time.time(), micro=True)
+        if not await self.client.find(self._lease_path):
+            lease = fill("lease", name=self._name, uid=node["metadata"]["uid"], now=now)
+            await self.client.call("POST", path_of("leases", "kube-node-lease"), lease)
+        await self.client.patch(self._path + "/status", self._status())
+
+    async def _get_certificate(self, newcomer: KubeClient, credential: str) -> None:
+        """A certificate request under the join token; the machine's own password guards the Node's name."""
+        if not self._password.exists():
+            _private(self._password, secrets.token_hex(16))
+        basic, key = f"Basic {base64.b64encode(credential.encode()).decode()}", pki.new_key()
+        headers = {"Authorization": basic if ":" in credential else f"Bearer {credential}"}
+        headers[PASSWORD_HEADER] = self._password.read_text()
+        request = base64.b64encode(pki.request_pem(key, f"system:node:{self._name}", "system:nodes").encode()).decode()
+        path, body = path_of("certificatesigningrequests"), fill("csr", request=request, signer=SIGNER)
+        found = await newcomer.call("POST", path, body, headers=headers)
+        while not (certificate := found["status"].get("certificate")):
+            await asyncio.sleep(0.2)
+            found = await newcomer.call("GET", f"{path}/{found['metadata']['name']}", headers=headers)
+        _private(self._certificate, key + base64.b64decode(certificate).decode())
+
+    def _object(self) -> Json:
+        parts = [text.replace(":", "=").split("=") for text in self._config.get("node-taint", [])]
+        taints = [{"key": part[0], "value": "".join(part[1:-1]), "effect": part[-1]} for part in parts]
+        node = fill("node", name=self._name, taints=taints) | self._status()
+        node["metadata"]["labels"] |= dict(text.split("=", 1) for text in self._config.get("node-label", []))
+        return dict(node)
+
+    def _status(self) -> Json:
+        """GPUs are counted only on Nodes labelled for them, as the device plugin runs nowhere else."""
+        known = anycloud_catalog.vm_type(self._line["provider"], self._line["vmType"] or "")
+        cpus, memory, gpus = (known.vcpus, known.memory_mib, known.gpus) if known else (2, 4096, 0)
+        whole = {"cpu": str(cpus), "memory": f"{memory}Mi", "ephemeral-storage": "50Gi", "pods": "110"}
+        if gpus and any(text.startswith("anycloud.sh/accelerator=") for text in self._config.get("node-label", [])):
+            whole[GPU] = str(gpus)
+        usable, good = whole | ({GPU: "0"} if "zero-gpus" in self.effects else {}), "not-ready" not in self.effects
+        about = {"name": self._name, "address": self.address, "port": self.agent.logs.port, "since": self._since}
+        about |= {"ready": str(good), "reason": "KubeletReady" if good else "KubeletNotReady"}
+        return dict(fill("node-status", **about, now=timestamp(time.time()), capacity=whole, allocatable=usable))
+
+    async def set_effects(self, effects: set[str]) -> None:
+        if effects != self.effects:
+            self.effects, self._since = effects, timestamp(time.time())
+            for pod in self.pods.values():
+                pod.changed.set()
+            await self.beat()
+
+    async def beat(self) -> None:
+        """Renews the lease and the status."""
+        if self._joined and "silent" not in self.effects:
+            try:
+                await self.client.patch(self._lease_path, {"spec": {"renewTime": timestamp(time.time(), micro=True)}})
+                await self.client.patch(self._path + "/status", self._status())
+            except KubeError as error:
+                log.info("node %s: heartbeat: %s", self._name, error)
+
+    async def _follow_pods(self) -> None:
+        async for event in self.client.follow(path_of("pods"), fieldSelector=f"spec.nodeName={self._name}"):
+            if event["type"] == "SYNC":
+                self._sync({item["metadata"]["uid"] for item in event["items"]})
+            for obj in event.get("items", [event.get("object")]):
+                uid = obj["metadata"]["uid"]
+                if uid in self.pods:
+                    self.pods[uid].removed() if event["type"] == "DELETED" else self.pods[uid].update(obj)
+                elif event["type"] != "DELETED" and obj["status"].get("phase") not in ("Succeeded", "Failed"):
+                    self.pods[uid] = Pod(self, obj)
+
+    def _sync(self, here: set[str]) -> None:
+        """After a list: what is not in it is over, on disk too."""
+        for uid in self.pods.keys() - here:
+            self.pods[uid].removed()
+        for folder in (self.directory / "pods").glob("*"):
+            if folder.name not in here | self.pods.keys():
+                kill_everything(self.directory, folder.name)
+                shutil.rmtree(folder, ignore_errors=True)
+
+    async def power_off(self, seconds: float = 0) -> None:
+        """The machine is gone: nothing on it runs on (after so long a time to end by SIGTERM), nothing is told."""
+        for task in [self._task, *(pod.task for pod in self.pods.values())]:
+            task.cancel()
+        if seconds and self.pods:
+            kill_everything(self.directory, number=signal.SIGTERM)
+            await asyncio.sleep(seconds)
+        kill_everything(self.directory)
+        if self._joined:
+            await self.client.close()
 
 
 class Agent:
@@ -29,6 +170,7 @@ class Agent:
         self._lock = (folder / "lock").open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.rotate_after, self._world, self.joins = rotate_after, world, asyncio.Semaphore(16)
+        self._heartbeat_seconds = 1.0
         self.session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         self.nodes: dict[str, Node] = {}
         self._clusters: dict[str, asyncio.Task[tuple[str, KubeClient]]] = {}
@@ -36,27 +178,23 @@ class Agent:
         self.logs = LogServer(folder, self.nodes)
 
     async def run(self) -> None:
-        await self.logs.start()
+        await self.logs.runner.setup()
         self._spawn(self._beat())
+        since = 0
         try:
-            await self._follow_machines()
+            while True:
+                try:
+                    async with self.session.get(f"{self._world}/hypervisor/machines?since={since}") as answer:
+                        found = await answer.json()
+                    since, self._heartbeat_seconds = found["since"], found["heartbeatSeconds"]
+                    for line in found["machines"]:
+                        self._see(line)
+                except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+                    log.info("the world does not answer: %s", error)
+                    await asyncio.sleep(0.5)
         finally:
             await asyncio.gather(*(node.power_off(POWER_OFF_SECONDS) for node in self.nodes.values()))
             await self.session.close()
-
-    async def _follow_machines(self) -> None:
-        since = 0
-        while True:
-            try:
-                async with self.session.get(f"{self._world}/hypervisor/machines?since={since}") as answer:
-                    found = await answer.json()
-            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-                log.info("the world does not answer: %s", error)
-                await asyncio.sleep(0.5)
-                continue
-            since = found["since"]
-            for line in found["machines"]:
-                self._see(line)
 
     def _see(self, line: Json) -> None:
         node = self.nodes.get(line["id"])
@@ -71,7 +209,7 @@ class Agent:
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
+            await asyncio.sleep(self._heartbeat_seconds)
             await asyncio.gather(*(node.beat() for node in self.nodes.values()))
 
     async def cluster(self, server: str) -> tuple[str, KubeClient]:
@@ -90,10 +228,9 @@ class Agent:
         """From the registry; raises ClientResponseError with status 400 for what is no reference at all."""
         async with self.session.get(f"{self._world}/registry/images", params={"reference": reference}) as answer:
             found: Json = await answer.json()
-            if answer.status != 200:
-                info = answer.request_info
-                raise aiohttp.ClientResponseError(info, (), status=answer.status, message=found["message"])
-            return found
+            if answer.status == 200:
+                return found
+            raise aiohttp.ClientResponseError(answer.request_info, (), status=answer.status, message=found["message"])
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -107,15 +244,13 @@ class LogServer:
     def __init__(self, folder: Path, nodes: dict[str, Node]) -> None:
         self._nodes, self._key, recorded = nodes, folder / "kubelet.pem", folder / "port"
         if not recorded.exists():
-            self._key.touch(mode=0o600)
-            self._key.write_text(Authority("kubelet").issue("kubelet"))
+            _private(self._key, pki.Authority.new("kubelet").issue("kubelet"))
             recorded.write_text(str(free_port("127.0.0.1")))
         self.port = int(recorded.read_text())
         self._contexts: dict[str, ssl.SSLContext] = {}
         app = web.Application()
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        self.start = self._runner.setup
+        self.runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
 
     async def listen(self, node: Node) -> None:
         if node.authority not in self._contexts:
@@ -123,43 +258,40 @@ class LogServer:
             context.load_cert_chain(self._key)
             context.load_verify_locations(cadata=node.authority)
             context.verify_mode = ssl.CERT_REQUIRED
-        await web.TCPSite(self._runner, node.address, self.port, ssl_context=self._contexts[node.authority]).start()
+        await web.TCPSite(self.runner, node.address, self.port, ssl_context=self._contexts[node.authority]).start()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         assert request.transport
         address, query = request.transport.get_extra_info("sockname")[0], request.query
-        namespace, name, container = (request.match_info[field] for field in ("namespace", "pod", "container"))
+        wanted = {"namespace": request.match_info["namespace"], "name": request.match_info["pod"]}
         pods = [pod for node in self._nodes.values() if node.address == address for pod in node.pods.values()]
-        metas = [(pod.folder, pod.object["metadata"]) for pod in pods]
-        found = [folder for folder, meta in metas if (meta["namespace"], meta["name"]) == (namespace, name)]
-        runs = runs_in(found[0] / container / "runs") if found else []
-        if query.get("previous") == "true":
-            runs = runs[:-1]
+        runs = [run for pod in pods if wanted.items() <= pod.object["metadata"].items() for run in runs_in(pod.runs)]
+        runs = runs[:-1] if query.get("previous") == "true" else runs
         if not runs:
-            return web.Response(status=400, text=f'container "{container}" in pod "{name}" has no such run (yet)')
-        path = runs[-1].folder / "log"
+            return web.Response(status=400, text=f"pod {wanted['name']} has no such run (yet)")
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
-        async for chunk in _read(path, int(query.get("tailLines", -1)), query.get("follow") == "true"):
+        async for chunk in _read(runs[-1].folder, int(query.get("tailLines", -1)), query.get("follow") == "true"):
             await response.write(chunk)
         return response
 
 
-async def _read(path: Path, tail: int, follow: bool) -> AsyncIterator[bytes]:
+async def _read(run: Path, tail: int, follow: bool) -> AsyncIterator[bytes]:
     """The last lines (all for -1); then what is appended, until the run has ended. A shortened log is read anew."""
-    data = path.read_bytes() if path.exists() else b""
-    yield data if tail < 0 else b"".join(data.splitlines(keepends=True)[-tail or len(data) :])
-    position = len(data)
-    while follow:
-        follow = not (path.parent / "exit.json").exists()
+    position = 0
+    while True:
+        ended, path = (run / "exit.json").exists(), run / "log"
         data = path.read_bytes() if path.exists() else b""
-        position = position if position <= len(data) else 0
-        if len(data) > position:
-            yield data[position:]
-            position = len(data)
-        else:
-            await asyncio.sleep(FOLLOW_SECONDS)
+        fresh = data[position if position <= len(data) else 0 :]
+        if tail >= 0:
+            fresh, tail = b"".join(fresh.splitlines(keepends=True)[-tail or len(fresh) :]), -1
+        yield fresh
+        position = len(data)
+        if ended or not follow:
+            return
+        await asyncio.sleep(FOLLOW_SECONDS)
 
 
-async def run(directory: Path, world: str, rotate_after: float) -> None:
-    await Agent(directory, world, rotate_after).run()
+def _private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text)

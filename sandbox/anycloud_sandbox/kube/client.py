@@ -7,15 +7,17 @@ from typing import Any
 import aiohttp
 import orjson
 
-from anycloud_sandbox.kube.objects import PLURALS, RESOURCES, KubeError
+from anycloud_sandbox.kube.store import PLURALS, RESOURCES, KubeError
 from anycloud_sandbox.state import Json
 
+UNREACHABLE = (aiohttp.ClientError, TimeoutError)
 
-def path_of(plural: str, namespace: str = "", name: str = "", sub: str = "") -> str:
+
+def path_of(plural: str, namespace: str = "", *names: str) -> str:
     resource = RESOURCES[plural]
-    root = f"/{'apis' if resource.group else 'api'}/{resource.api_version}"
-    place = f"/namespaces/{namespace}" if resource.namespaced and namespace else ""
-    return root + place + "".join(f"/{part}" for part in (plural, name, sub) if part)
+    root = f"/{'apis' if '/' in resource.api_version else 'api'}/{resource.api_version}"
+    place = f"/namespaces/{namespace}" if resource.scope == "namespaced" and namespace else ""
+    return "/".join([root + place, plural, *names])
 
 
 class KubeClient:
@@ -28,18 +30,17 @@ class KubeClient:
         if pem:
             tls.load_cert_chain(pem)
         connector = aiohttp.TCPConnector(ssl=tls, limit=0, keepalive_timeout=3000)
-        timeout = aiohttp.ClientTimeout(total=10)
+        timeout = aiohttp.ClientTimeout(total=10, sock_connect=10)
         self._session = aiohttp.ClientSession(endpoint, connector=connector, headers=headers, timeout=timeout)
         self.close = self._session.close
 
     async def call(self, method: str, path: str, body: Json | None = None, kind: str = "json", **options: Any) -> Json:
         """`kind` is that of the body: json, merge-patch+json, apply-patch+yaml; `options` are aiohttp's."""
         options["headers"] = {"Content-Type": f"application/{kind}", **options.get("headers", {})}
-        data = None if body is None else orjson.dumps(body)
         try:
-            async with self._session.request(method, path, data=data, **options) as answer:
+            async with self._session.request(method, path, data=orjson.dumps(body), **options) as answer:
                 raw = await answer.read()
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except UNREACHABLE as error:
             raise KubeError(0, "Unreachable", f"{error!r}") from error
         document: Json = orjson.loads(raw) if answer.content_type == "application/json" else {"text": raw.decode()}
         if answer.status >= 400:
@@ -52,9 +53,8 @@ class KubeClient:
     async def apply(self, body: Json, manager: str) -> Json:
         """Server-side apply of a whole manifest, in `default` where it names no namespace."""
         path = path_of(PLURALS[body["kind"]], body["metadata"].get("namespace", "default"), body["metadata"]["name"])
-        return await self.call(
-            "PATCH", path, body, "apply-patch+yaml", params={"fieldManager": manager, "force": "true"}
-        )
+        params = {"fieldManager": manager, "force": "true"}
+        return await self.call("PATCH", path, body, "apply-patch+yaml", params=params)
 
     async def find(self, path: str) -> Json | None:
         try:
@@ -77,10 +77,9 @@ class KubeClient:
         found = await self.call("GET", path, params=params)
         yield {"type": "SYNC", "items": found["items"]}
         params |= {"watch": "true", "resourceVersion": found["metadata"]["resourceVersion"]}
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
         try:
-            async with self._session.get(path, params=params, timeout=timeout) as answer:
+            async with self._session.get(path, params=params, timeout=aiohttp.ClientTimeout(total=None)) as answer:
                 while (line := await answer.content.readline()) and (event := orjson.loads(line))["type"] != "ERROR":
                     yield event
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        except (*UNREACHABLE, ValueError) as error:
             raise KubeError(0, "Unreachable", f"{error!r}") from error

@@ -1,97 +1,93 @@
-"""One management machine's control plane: keys, objects, listener, controllers."""
+"""One management machine's control plane: keys, objects, listener, controllers, and its player of HelmCharts."""
 
 import asyncio
 import base64
 import hashlib
+import logging
 import secrets
 import ssl
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
+import orjson
 import yaml
 from aiohttp import web
 
-from anycloud_sandbox.faults import Fault, Faults
-from anycloud_sandbox.kube.api import Api
+from anycloud_sandbox.kube.api import CUT, END, Api
 from anycloud_sandbox.kube.auth import Authenticator
-from anycloud_sandbox.kube.client import KubeClient
+from anycloud_sandbox.kube.client import KubeClient, path_of
 from anycloud_sandbox.kube.controllers import Controllers
-from anycloud_sandbox.kube.helm import play_charts
-from anycloud_sandbox.kube.store import Store
-from anycloud_sandbox.kube.watch import CUT, END, Watches
-from anycloud_sandbox.pki import Authority, TokenSigner, key_pem, load_key, new_key
-from anycloud_sandbox.state import Json, Pace, State
+from anycloud_sandbox.kube.store import PLURALS, KubeError, Store, fill
+from anycloud_sandbox.pki import Authority, new_key
+from anycloud_sandbox.state import Faults, Json, Pace, State
 
+log = logging.getLogger(__name__)
 PORT = 6443
 TLS_FOLDER = "rootfs/var/lib/rancher/k3s/server/tls"
 SERVER_CA = f"{TLS_FOLDER}/server-ca.crt"
-SEEDS: list[tuple[str, str, Json]] = [
-    ("namespaces", name, {}) for name in ("kube-system", "default", "kube-node-lease")
-]
-SEEDS += [("clusterroles", "cluster-admin", {}), ("runtimeclasses", "nvidia", {"handler": "nvidia"})]
+API_CHART = "anycloud-api"
+NO_VALUES: Json = {"image": "", "revision": "", "release": {"api": {"url": ""}}}
 
 
 def new_record(machine: Json, version: str, config: Json) -> Json:
     """What a cluster is, to be stored before it starts: its keys and K3s's configuration."""
     password = str(config.get("agent-token") or config.get("token") or secrets.token_hex(16))
+    ca = Authority.new("k3s-server-ca")
     record = {"machine": machine["id"], "address": machine["address"], "version": version, "config": config}
-    record |= {"authority": Authority("k3s-server-ca").document(), "signer": key_pem(new_key())}
+    record |= {"caKey": ca.key, "ca": ca.pem, "signer": new_key()}
     return record | {"adminToken": secrets.token_hex(24), "joinPassword": password}
 
 
 class Cluster:
     def __init__(self, state: State, faults: Faults, record: Json, directory: Path, pace: Pace) -> None:
-        self._state, self._faults, self._record, self._directory = state, faults, record, directory
-        self.config, self._pace = record["config"], pace
-        self.endpoint = f"https://{record['address']}:{PORT}"
-        self._authority = Authority("k3s-server-ca", record["authority"])
-        digest = hashlib.sha256(self._authority.pem.encode()).hexdigest()
-        self.join_token = f"K10{digest}::node:{record['joinPassword']}"
+        self._faults, self._record, self._directory = faults, record, directory
+        self._authority = Authority(record["caKey"], record["ca"])
+        self.config, self.endpoint = record["config"], f"https://{record['address']}:{PORT}"
+        self.join_token = f"K10{hashlib.sha256(record['ca'].encode()).hexdigest()}::node:{record['joinPassword']}"
         self._store = Store(state, f"kube/{record['machine']}")
-        self._watches = Watches(state, self._store)
+        auth = Authenticator(self._store, self._authority, record)
+        self._controllers = Controllers(state, self._store, auth, record["ca"], pace)
+        self._api = Api(state, faults, self._store, auth, record)
 
     async def start(self) -> None:
-        record, ca = self._record, self._authority
-        self._write("rootfs/etc/rancher/k3s/k3s.yaml", yaml.safe_dump(self._kubeconfig()))
-        self._write(SERVER_CA, ca.pem)
-        keys = (record["adminToken"], record["joinPassword"])
-        auth = Authenticator(self._store, TokenSigner(load_key(record["signer"])), ca, *keys)
-        controllers = Controllers(self._state, self._store, auth, ca.pem, self._pace)
-        for plural, name, rest in SEEDS:
-            if not self._store.find(plural, "", name):
-                self._store.create(plural, "", {"metadata": {"name": name}, **rest})
+        record, ca = self._record, base64.b64encode(self._record["ca"].encode()).decode()
+        admin = fill("kubeconfig", server=self.endpoint, ca=ca, token=record["adminToken"])
+        self._write("rootfs/etc/rancher/k3s/k3s.yaml", yaml.safe_dump(admin))
+        self._write(SERVER_CA, record["ca"])
+        for seed in fill("seeds"):
+            if not self._store.find(seed["plural"], "", seed["metadata"]["name"]):
+                self._store.create(seed.pop("plural"), "", seed)
         server, client = (self._tls(protocol) for protocol in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT))
         server.verify_mode = ssl.CERT_OPTIONAL
         client.check_hostname, client.verify_mode = False, ssl.CERT_NONE  # kubelets' certificates are their own
-        self._kubelets = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=client, limit=0))
-        about = (record["machine"], record["version"], ca.pem, self._state, self._faults)
+        self._api.kubelets = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=client, limit=0))
         app = web.Application(client_max_size=8 * 2**20)
-        app.router.add_route("*", "/{path:.*}", Api(*about, self._store, auth, self._watches, self._kubelets).handle)
+        app.router.add_route("*", "/{path:.*}", self._api.handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, keepalive_timeout=3600)
         await self._runner.setup()
         await web.TCPSite(self._runner, record["address"], PORT, ssl_context=server, backlog=1024).start()
         self._faults.on_change.append(self._fault_changed)
-        work = (controllers.run(), play_charts(self.admin_client()))
+        work = (self._controllers.run(), play_charts(self.admin_client()))
         self._tasks = [asyncio.create_task(part) for part in work]
 
     async def stop(self) -> None:
         self._faults.on_change.remove(self._fault_changed)
         for task in self._tasks:
             task.cancel()
-        self._watches.end(END)
+        self._api.end_watches(END)
         await self._runner.cleanup()
-        await self._kubelets.close()
+        await self._api.kubelets.close()
 
     def admin_client(self) -> KubeClient:
         headers = {"Authorization": f"Bearer {self._record['adminToken']}"}
-        return KubeClient(self.endpoint, self._authority.pem, headers=headers)
+        return KubeClient(self.endpoint, self._record["ca"], headers=headers)
 
     def _tls(self, protocol: int) -> ssl.SSLContext:
         addresses = [self._record["address"], *self.config.get("tls-san", [])]
-        path = self._write(f"{TLS_FOLDER}/{protocol}.pem", self._authority.issue("k3s", addresses))
         context = ssl.SSLContext(protocol)
-        context.load_cert_chain(path)
-        context.load_verify_locations(cadata=self._authority.pem)
+        context.load_cert_chain(self._write(f"{TLS_FOLDER}/{protocol}.pem", self._authority.issue("k3s", addresses)))
+        context.load_verify_locations(cadata=self._record["ca"])
         return context
 
     def _write(self, name: str, text: str) -> Path:
@@ -101,17 +97,56 @@ class Cluster:
         path.write_text(text)
         return path
 
-    def _kubeconfig(self) -> Json:
-        ca = base64.b64encode(self._authority.pem.encode()).decode()
-        cluster = {"server": self.endpoint, "certificate-authority-data": ca}
-        pairs = {"cluster": cluster, "user": {"token": self._record["adminToken"]}}
-        pairs["context"] = {"cluster": "default", "user": "default"}
-        lists = {f"{name}s": [{"name": "default", name: value}] for name, value in pairs.items()}
-        return {"apiVersion": "v1", "kind": "Config", "current-context": "default", **lists}
+    def _fault_changed(self, fault: Json) -> None:
+        here = fault["match"].get("cluster", self._record["machine"]) == self._record["machine"]
+        if here and fault["effect"] in ("cut", "down"):
+            self._api.end_watches(CUT, fault["match"].get("resource"))
+        elif here and fault["effect"] == "compact":
+            self._store.log.clear()
 
-    def _fault_changed(self, fault: Fault) -> None:
-        if fault.match.get("cluster", self._record["machine"]) == self._record["machine"]:
-            if fault.effect in ("cut", "down"):
-                self._watches.end(CUT, fault.match.get("resource"))
-            elif fault.effect == "compact":
-                self._store.log.clear()
+
+async def play_charts(client: KubeClient) -> None:
+    """For ever: the API's own chart becomes its objects, every other chart a finished install Job."""
+    while True:
+        try:
+            async for event in client.follow(path_of("helmcharts", "kube-system")):
+                charts = event["items"] if event["type"] == "SYNC" else [event["object"]]
+                if event["type"] == "SYNC" and API_CHART not in [chart["metadata"]["name"] for chart in charts]:
+                    await _remove(client, API_CHART)  # deleted while nobody looked
+                for chart in charts:
+                    if event["type"] == "DELETED":
+                        await _remove(client, chart["metadata"]["name"])
+                    else:
+                        await _install(client, chart["metadata"]["name"], chart)
+        except (KubeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+            log.warning("charts are tried again: %r", error)
+        await asyncio.sleep(1)
+
+
+async def _install(client: KubeClient, name: str, chart: Json) -> None:
+    spec, job = chart["spec"], f"helm-install-{name}"
+    digest = hashlib.sha256(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    if chart["status"].get("configHash") == digest:
+        return
+    for body in api_objects(yaml.safe_load(spec["valuesContent"])) if name == API_CHART else ():
+        await client.apply(body, "helm")
+    await client.delete(path_of("jobs", "kube-system", job))
+    body = fill("install-job", job=job, chart=name, image=spec.get("jobImage", "klipper-helm"))
+    await client.call("POST", path_of("jobs", "kube-system"), body)
+    status = fill("install-status", job=job, digest=digest)
+    await client.patch(path_of("helmcharts", "kube-system", name, "status"), status)
+
+
+async def _remove(client: KubeClient, name: str) -> None:
+    await client.delete(path_of("jobs", "kube-system", f"helm-install-{name}"))
+    for body in reversed(api_objects(NO_VALUES)) if name == API_CHART else ():
+        meta = body["metadata"]
+        await client.delete(path_of(PLURALS[body["kind"]], meta.get("namespace", ""), meta["name"]))
+
+
+def api_objects(values: Json) -> list[Json]:
+    """The manifests of the API's chart."""
+    release, url = values["release"], urlsplit(values["release"]["api"]["url"])
+    texts = {"release": orjson.dumps(release).decode(), "sandbox": release.get("sandboxUrl") or "", "url": url.geturl()}
+    numbers = {"revision": str(values["revision"]), "port": url.port or 80, "host": url.hostname}
+    return list(fill("chart", image=values["image"], **texts, **numbers))

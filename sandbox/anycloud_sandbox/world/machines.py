@@ -8,9 +8,8 @@ from typing import Any
 
 import yaml
 
-from anycloud_sandbox.faults import NODES, Fault, Faults
 from anycloud_sandbox.kube.cluster import Cluster, new_record
-from anycloud_sandbox.state import Json, Pace, State
+from anycloud_sandbox.state import NODES, Faults, Json, Pace, State
 
 log = logging.getLogger(__name__)
 K3S_CONFIG = "/etc/rancher/k3s/config.yaml"
@@ -69,16 +68,13 @@ class Machines:
         except TimeoutError:
             pass
         ids = [name for name, at in self._changed_at.items() if at > since or since > self._change]
-        return {"since": self._change, "machines": [self._line(self.machines[name]) for name in ids]}
+        lines = [self._line(self.machines[name]) for name in ids]
+        return {"since": self._change, "machines": lines, "heartbeatSeconds": self._pace.lease_seconds / 4}
 
     def _line(self, machine: Json) -> Json:
         cluster, config = self.clusters.get(machine["id"]), self._node_config(machine)
-        fields = {
-            "area": "node",
-            "machine": machine["id"],
-            "name": (config or machine).get("node-name", machine["name"]),
-        }
-        effects = [effect for effect in NODES if self._faults.holds(effect, **fields)]
+        name = (config or {}).get("node-name", machine["name"])
+        effects = [it for it in NODES if self._faults.holds(it, area="node", machine=machine["id"], name=name)]
         about = {"directory": str(self.directory(machine["id"])), "nodeConfig": config, "effects": effects}
         return {name: machine[name] for name in SHOWN} | about | {"apiServer": cluster.endpoint if cluster else None}
 
@@ -131,8 +127,8 @@ class Machines:
         self._news.set()
         self._news = asyncio.Event()
 
-    def _fault_changed(self, fault: Fault) -> None:
-        for machine_id in self.machines if fault.effect in NODES else ():
+    def _fault_changed(self, fault: Json) -> None:
+        for machine_id in self.machines if fault["effect"] in NODES else ():
             self._announce(machine_id)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

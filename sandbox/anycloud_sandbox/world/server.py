@@ -1,21 +1,110 @@
-"""The world's HTTP API on loopback, and the process that holds all of it."""
+"""The world's HTTP API on loopback: clouds, GitHub, DNS, images, faults; and the process that holds all of it."""
 
 import asyncio
+import hashlib
 import logging
+import re
+import secrets
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import orjson
 from aiohttp import web
 
-from anycloud_sandbox.faults import Faults, WorldError
-from anycloud_sandbox.state import Json, Pace, State
-from anycloud_sandbox.world.clouds import Buckets, Clouds, account_of
+from anycloud_sandbox.pki import Authority
+from anycloud_sandbox.state import Faults, Json, Pace, State, WorldError
+from anycloud_sandbox.world.clouds import Buckets, Clouds, account_of, free_port
 from anycloud_sandbox.world.machines import Machines
-from anycloud_sandbox.world.services import Edge, Registry
 
 log = logging.getLogger(__name__)
 Handler = Callable[[web.Request, Json], Json]
+EDGE_ADDRESS = "127.0.0.2"  # not an address that clients take for a local API
+REFERENCE = re.compile(r"([a-z0-9]+(?:[._/:-]+[a-z0-9]+)*?)(?::([\w][\w.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?")
+
+
+class Edge:
+    """GitHub's sign-in, and the worker that keeps DNS records for GitHub accounts and signs their certificates."""
+
+    def __init__(self, state: State, faults: Faults) -> None:
+        self._state, self._faults = state, faults
+        self._records, self._certificates = state.load("dns"), state.load("certificates")
+        stored = state.load("edge").get("authority")
+        self._authority = Authority(**stored) if stored else Authority.new("sandbox origin CA")
+        state.put("edge", "authority", {"key": self._authority.key, "pem": self._authority.pem})
+
+    def user(self, authorization: str) -> Json:
+        found = re.fullmatch(r"(?:Bearer|token) ghs_sandbox_([\w-]+)", authorization)
+        if found is None or self._faults.take("refused", area="github", login=found[1]):
+            raise WorldError("auth", "Bad credentials")
+        return {"id": int(hashlib.sha256(found[1].encode()).hexdigest()[:7], 16), "login": found[1]}
+
+    def record(self, method: str, authorization: str, name: str, body: Json) -> Json:
+        """GET, PUT or DELETE. A record's URL stands for its name, and keeps its port as long as the record lives."""
+        owner, record = self.user(authorization)["login"], self._records.get(name)
+        if record is None and method == "PUT":
+            record = {"name": name, "owner": owner, "url": f"http://{EDGE_ADDRESS}:{free_port(EDGE_ADDRESS)}"}
+        if record is None:
+            raise WorldError("not_found", f"no record {name}")
+        if record["owner"] != owner:
+            raise WorldError("auth", f"another account holds {name}", 403)
+        if method == "PUT":
+            self._records[name] = record = record | {"address": body["address"], "proxied": bool(body.get("proxied"))}
+        elif method == "DELETE":
+            del self._records[name]
+        self._state.put("dns", name, self._records.get(name))
+        return {"record": record}
+
+    def certificate(self, authorization: str, name: str, body: Json) -> Json:
+        """Signs a request for a record's holder; or, with the name of a certificate, revokes that."""
+        if name:
+            self.user(authorization)
+            if self._certificates.pop(name, None) is None:
+                raise WorldError("not_found", f"no certificate {name}")
+            self._state.put("certificates", name, None)
+            return {}
+        self.record("GET", authorization, body["name"], {})
+        made = {"id": "cert-" + secrets.token_hex(8), "name": body["name"]}
+        self._certificates[made["id"]] = made | {"certificate": self._authority.sign(body["csr"])}
+        self._state.put("certificates", made["id"], self._certificates[made["id"]])
+        return self._certificates[made["id"]]
+
+
+class Registry:
+    """Images are directories on this machine, with a manifest: accelerator, env, command, labels."""
+
+    def __init__(self, state: State, faults: Faults) -> None:
+        self._state, self._faults = state, faults
+        self._images = state.load("images")  # "name@digest": the image; "name:tag": {"digest"}
+
+    def push(self, body: Json) -> Json:
+        name, tag, _ = _parse(body["reference"])
+        manifest = {"accelerator": "none", "env": {}, "command": [], "labels": {}, **(body.get("manifest") or {})}
+        digest = "sha256:" + hashlib.sha256(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        image = {"digest": digest, "manifest": manifest, "directory": body.get("directory")}
+        for key, document in ((f"{name}@{digest}", image), (f"{name}:{tag}", {"digest": digest})):
+            self._images[key] = document
+            self._state.put("images", key, document)
+        return {"digest": digest}
+
+    def get(self, reference: str) -> Json:
+        """The image of a tag or digest. Faults on an image show here, as the node agent asks at every start."""
+        name, tag, digest = _parse(reference)
+        if fault := self._faults.take("pull-failure", area="registry", reference=reference):
+            raise WorldError("unreachable", fault["message"])
+        digest = digest or self._images.get(f"{name}:{tag}", {}).get("digest", "")
+        image = self._images.get(f"{name}@{digest}")
+        if image is None:
+            raise WorldError("not_found", f"{reference}: not found")
+        broken = self._faults.take("crash-loop", area="registry", reference=reference)
+        return {"reference": f"{name}@{digest}", **image, "command": ["/bin/false"] if broken else None}
+
+
+def _parse(reference: str) -> tuple[str, str, str]:
+    """Name, tag and digest; raises for what is no reference."""
+    found = REFERENCE.fullmatch(reference)
+    if found is None:
+        raise WorldError("invalid", f"invalid reference format: {reference!r}")
+    return found[1], found[2] or "latest", found[3] or ""
 
 
 class World:
@@ -32,13 +121,12 @@ class World:
             ("POST", "/cloud/{provider}/{action}", lambda request, body: self.clouds.call(*_caller(request), body)),
             ("POST", "/objects/{provider}/{action}", lambda request, body: buckets.call(*_caller(request), body)),
             ("*", "/dns/records/{name}", lambda request, body: edge.record(request.method, *_named(request), body)),
-            ("POST", "/dns/certificates", lambda request, body: edge.sign(_named(request)[0], body)),
-            ("DELETE", "/dns/certificates/{name}", lambda request, _: edge.revoke(*_named(request))),
+            ("*", "/dns/certificates{name:/?.*}", lambda request, body: edge.certificate(*_named(request), body)),
             ("GET", "/github/user", lambda request, _: edge.user(_named(request)[0])),
             ("POST", "/registry/images", lambda _, body: registry.push(body)),
             ("GET", "/registry/images", lambda request, _: registry.get(request.query["reference"])),
             ("POST", "/faults", lambda _, body: faults.add(body)),
-            ("GET", "/faults", lambda *_: {"faults": [vars(fault) for fault in faults.all.values()]}),
+            ("GET", "/faults", lambda *_: {"faults": list(faults.all.values())}),
             ("DELETE", "/faults/{name}", lambda request, _: faults.remove(_named(request)[1])),
         ]
         for method, path, handler in routes:
@@ -80,7 +168,7 @@ def _caller(request: web.Request) -> tuple[str, str, str]:
 
 def _named(request: web.Request) -> tuple[str, str]:
     """The Authorization header, and the name in the path."""
-    return request.headers.get("Authorization", ""), request.match_info.get("name", "")
+    return request.headers.get("Authorization", ""), request.match_info.get("name", "").lstrip("/")
 
 
 async def serve(directory: Path, port: int, pace: Pace, ready: Callable[[str], None]) -> None:

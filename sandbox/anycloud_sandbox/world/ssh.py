@@ -9,7 +9,7 @@ import orjson
 import yaml
 
 from anycloud_sandbox.kube.cluster import SERVER_CA
-from anycloud_sandbox.kube.objects import KubeError
+from anycloud_sandbox.kube.store import KubeError
 from anycloud_sandbox.state import Json
 
 if TYPE_CHECKING:
@@ -58,22 +58,20 @@ class Shell:
     async def _run(self, command: str, text: str) -> Result:
         if command == APPLY or command.startswith(GET_RAW):
             return await self._kubectl(text, command.removeprefix(GET_RAW).strip("'"))
-        state, ca = self._machines.k3s_state(self._machine["id"]), self._directory / SERVER_CA
-        match command:
-            case "uname -m":
-                return 0, "x86_64\n", ""
-            case "sudo systemctl is-active k3s":
-                return (0 if state == "active" else 3), state + "\n", ""
-            case "sudo sh -s":
-                return self._install(text)
-        if command == READ_CA and ca.is_file():
-            return 0, ca.read_text(), ""
+        if command == INSTALL:
+            return self._install(text)
         if command == WRITE_CONFIG:
             self._config.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._config.touch(mode=0o600)
             self._config.write_text(text)
-            return 0, "", ""
-        return 127, "", "command not found in the sandbox\n"
+        state, ca = self._machines.k3s_state(self._machine["id"]), self._directory / SERVER_CA
+        answers: dict[str, Result] = {
+            "uname -m": (0, "x86_64\n", ""),
+            "sudo systemctl is-active k3s": (0 if state == "active" else 3, state + "\n", ""),
+            READ_CA: (0, ca.read_text(), "") if ca.is_file() else (1, "", "cat: No such file or directory\n"),
+            WRITE_CONFIG: (0, "", ""),
+        }
+        return answers.get(command, (127, "", "command not found in the sandbox\n"))
 
     def _install(self, script: str) -> Result:
         """Does not run the script: reads from it which K3s it would download and check."""

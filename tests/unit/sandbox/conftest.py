@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from kubernetes.aio import client
@@ -14,7 +15,7 @@ JOIN = "abcdef.0123456789abcdef"
 Json = dict[str, object]
 
 
-def api_client(made: Management, token: str | None = None) -> client.ApiClient:
+def api_client(made: Management, token: str | None = None) -> Any:
     configuration = client.Configuration(host=made.endpoint)
     configuration.ssl_ca_cert = str(made.kubeconfig.parents[3] / "var/lib/rancher/k3s/server/tls/server-ca.crt")
     configuration.api_key = {"BearerToken": f"Bearer {token or made.token}"}
@@ -39,7 +40,7 @@ async def _furnish(sandbox: Sandbox) -> Management:
     """A management machine that machines may join with JOIN, and the pool Node `pool-1`."""
     made = await sandbox.management()
     async with api_client(made) as api:
-        core = client.CoreV1Api(api)
+        core: Any = client.CoreV1Api(api)
         await core.create_namespaced_secret("kube-system", bootstrap_secret(JOIN))
         sandbox.pool_machine(made, "pool-1", JOIN)
 
@@ -51,18 +52,18 @@ async def _furnish(sandbox: Sandbox) -> Management:
 
 
 @pytest.fixture
-async def kube(management: Management) -> AsyncIterator[client.ApiClient]:
+async def kube(management: Management) -> AsyncIterator[Any]:
     async with api_client(management) as api:
         yield api
 
 
 @pytest.fixture
-async def core(kube: client.ApiClient) -> client.CoreV1Api:
+async def core(kube: Any) -> Any:
     return client.CoreV1Api(kube)
 
 
 @pytest.fixture
-async def namespace(core: client.CoreV1Api, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+async def namespace(core: Any, request: pytest.FixtureRequest) -> AsyncIterator[str]:
     """A namespace of the test's own."""
     name = "test-" + "".join(letter if letter.isalnum() else "-" for letter in request.node.name.lower())[:50].strip(
         "-"
@@ -70,3 +71,8 @@ async def namespace(core: client.CoreV1Api, request: pytest.FixtureRequest) -> A
     await core.create_namespace({"metadata": {"name": name}})
     yield name
     await core.delete_namespace(name)
+
+
+def the(api: object) -> Any:
+    """An API of the official client, to be called with plain dicts."""
+    return api

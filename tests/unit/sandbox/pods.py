@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubernetes.aio import client
-
 from tests.support.sandbox import Sandbox
 
 Json = dict[str, Any]
@@ -23,7 +21,7 @@ def deployment(name: str, body: Json, **spec: Any) -> Json:
     return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template, **spec}}
 
 
-async def ready(sandbox: Sandbox, core: client.CoreV1Api, namespace: str, name: str) -> Any:
+async def ready(sandbox: Sandbox, core: Any, namespace: str, name: str) -> Any:
     """The Pod, once it is Ready."""
 
     async def check() -> Any:
@@ -37,7 +35,7 @@ def condition(obj: Any, kind: str) -> str | None:
     return next((item.status for item in obj.status.conditions or [] if item.type == kind), None)
 
 
-async def waiting(sandbox: Sandbox, core: client.CoreV1Api, namespace: str, name: str, reason: str) -> Any:
+async def waiting(sandbox: Sandbox, core: Any, namespace: str, name: str, reason: str) -> Any:
     """The container's status, once it waits for that reason."""
 
     async def check() -> Any:

@@ -35,7 +35,7 @@ def test_a_repeated_token_gives_the_same_machine_and_refuses_another_one(sandbox
     with refused("conflict"):
         sandbox.cloud("CreateMachine", {**body, "vmType": "other"})
     other = {"x-sandbox-key": "other.key"}
-    with refused("not_found"):  # another account has neither the token nor the network
+    with refused("invalid"):  # another account has neither the token nor the network
         sandbox.cloud("CreateMachine", body, headers=other)
     with refused("not_found"):
         sandbox.cloud("DescribeMachine", {"id": first["id"]}, headers=other)

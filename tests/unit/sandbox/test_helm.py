@@ -26,8 +26,9 @@ def chart(image: str, revision: int, url: str) -> dict[str, Any]:
     }
 
 
-async def test_the_apis_chart_becomes_a_pod_that_follows_its_values(kube: client.ApiClient, sandbox: Sandbox) -> None:
-    core, charts = client.CoreV1Api(kube), client.CustomObjectsApi(kube)
+async def test_the_apis_chart_becomes_a_pod_that_follows_its_values(kube: Any, sandbox: Sandbox) -> None:
+    core: Any = client.CoreV1Api(kube)
+    charts: Any = client.CustomObjectsApi(kube)
     sandbox.image("test/api:1", ["python3", "-c", SERVER])
     record = {"address": "127.1.1.1", "proxied": True}
     headers = {"Authorization": "Bearer ghs_sandbox_helm"}
@@ -61,8 +62,9 @@ async def test_the_apis_chart_becomes_a_pod_that_follows_its_values(kube: client
     await sandbox.until(gone)
 
 
-async def test_another_chart_gets_a_finished_install_job(kube: client.ApiClient, sandbox: Sandbox) -> None:
-    charts, jobs = client.CustomObjectsApi(kube), client.BatchV1Api(kube)
+async def test_another_chart_gets_a_finished_install_job(kube: Any, sandbox: Sandbox) -> None:
+    charts: Any = client.CustomObjectsApi(kube)
+    jobs: Any = client.BatchV1Api(kube)
     body = {
         "apiVersion": "helm.cattle.io/v1",
         "kind": "HelmChart",

@@ -10,7 +10,7 @@ import pytest
 from kubernetes.aio import client, watch
 
 from tests.support.sandbox import Management, Sandbox
-from tests.unit.sandbox.conftest import api_client
+from tests.unit.sandbox.conftest import api_client, the
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -20,24 +20,24 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {"app": name}}, "data": data}
 
 
-async def test_a_stale_replace_is_a_conflict(core: client.CoreV1Api, namespace: str) -> None:
+async def test_a_stale_replace_is_a_conflict(core: Any, namespace: str) -> None:
     first = await core.create_namespaced_config_map(namespace, config_map("one", a="1"))
     second = await core.replace_namespaced_config_map("one", namespace, {**config_map("one", a="2")})
     assert int(second.metadata.resource_version) > int(first.metadata.resource_version)
     with pytest.raises(client.ApiException) as refused:
         await core.replace_namespaced_config_map("one", namespace, first)
     assert refused.value.status == 409
-    assert json.loads(refused.value.body)["reason"] == "Conflict"
+    assert json.loads(str(refused.value.body))["reason"] == "Conflict"
 
 
-async def test_a_second_create_of_a_name_already_exists(core: client.CoreV1Api, namespace: str) -> None:
+async def test_a_second_create_of_a_name_already_exists(core: Any, namespace: str) -> None:
     await core.create_namespaced_config_map(namespace, config_map("one"))
     with pytest.raises(client.ApiException) as refused:
         await core.create_namespaced_config_map(namespace, config_map("one"))
-    assert json.loads(refused.value.body)["reason"] == "AlreadyExists"
+    assert json.loads(str(refused.value.body))["reason"] == "AlreadyExists"
 
 
-async def test_a_delete_keeps_to_its_uid_precondition(core: client.CoreV1Api, namespace: str) -> None:
+async def test_a_delete_keeps_to_its_uid_precondition(core: Any, namespace: str) -> None:
     made = await core.create_namespaced_config_map(namespace, config_map("one"))
     with pytest.raises(client.ApiException) as refused:
         await core.delete_namespaced_config_map("one", namespace, body={"preconditions": {"uid": "other"}})
@@ -48,7 +48,7 @@ async def test_a_delete_keeps_to_its_uid_precondition(core: client.CoreV1Api, na
     assert gone.value.status == 404
 
 
-async def test_apply_replaces_only_the_fields_of_its_manager(core: client.CoreV1Api, namespace: str) -> None:
+async def test_apply_replaces_only_the_fields_of_its_manager(core: Any, namespace: str) -> None:
     async def apply(body: dict[str, Any]) -> Any:
         return await core.patch_namespaced_config_map(
             "one", namespace, body, field_manager="us", force=True, _content_type=APPLY
@@ -64,7 +64,7 @@ async def test_apply_replaces_only_the_fields_of_its_manager(core: client.CoreV1
     assert refused.value.status == 409
 
 
-async def test_an_equal_apply_writes_nothing(core: client.CoreV1Api, namespace: str) -> None:
+async def test_an_equal_apply_writes_nothing(core: Any, namespace: str) -> None:
     versions = set()
     for _ in range(2):
         made = await core.patch_namespaced_config_map(
@@ -74,8 +74,8 @@ async def test_an_equal_apply_writes_nothing(core: client.CoreV1Api, namespace: 
     assert len(versions) == 1
 
 
-async def test_status_and_spec_are_written_apart(kube: client.ApiClient, namespace: str) -> None:
-    core = client.CoreV1Api(kube)
+async def test_status_and_spec_are_written_apart(kube: Any, namespace: str) -> None:
+    core: Any = client.CoreV1Api(kube)
     body = {
         "metadata": {"name": "svc"},
         "spec": {"ports": [{"port": 80}]},
@@ -95,7 +95,7 @@ async def test_status_and_spec_are_written_apart(kube: client.ApiClient, namespa
     assert again.status.load_balancer.ingress
 
 
-async def test_selectors_choose_by_label_and_field(core: client.CoreV1Api, namespace: str) -> None:
+async def test_selectors_choose_by_label_and_field(core: Any, namespace: str) -> None:
     for name in ("one", "two", "three"):
         await core.create_namespaced_config_map(namespace, config_map(name))
 
@@ -109,7 +109,7 @@ async def test_selectors_choose_by_label_and_field(core: client.CoreV1Api, names
     assert await names(field_selector="metadata.name=two") == {"two"}
 
 
-async def test_what_an_owner_owned_goes_with_it(core: client.CoreV1Api, namespace: str, sandbox: Sandbox) -> None:
+async def test_what_an_owner_owned_goes_with_it(core: Any, namespace: str, sandbox: Sandbox) -> None:
     owner = await core.create_namespaced_config_map(namespace, config_map("owner"))
     ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
     for name, uid in (("child", owner.metadata.uid), ("orphan", "nobody")):
@@ -128,7 +128,7 @@ async def test_what_an_owner_owned_goes_with_it(core: client.CoreV1Api, namespac
     assert await left() == set()
 
 
-async def test_a_namespace_ends_with_its_content(core: client.CoreV1Api, sandbox: Sandbox) -> None:
+async def test_a_namespace_ends_with_its_content(core: Any, sandbox: Sandbox) -> None:
     await core.create_namespace({"metadata": {"name": "ending"}})
     body = {"metadata": {"name": "held", "finalizers": ["test/hold"]}}
     await core.create_namespaced_config_map("ending", body)
@@ -136,7 +136,7 @@ async def test_a_namespace_ends_with_its_content(core: client.CoreV1Api, sandbox
     with pytest.raises(client.ApiException) as refused:
         await core.create_namespaced_config_map("ending", config_map("late"))
     assert refused.value.status == 403
-    assert json.loads(refused.value.body)["details"]["causes"][0]["reason"] == "NamespaceTerminating"
+    assert json.loads(str(refused.value.body))["details"]["causes"][0]["reason"] == "NamespaceTerminating"
     release = {"metadata": {"finalizers": None}}
     await core.patch_namespaced_config_map("held", "ending", release, _content_type=MERGE)
     with pytest.raises(client.ApiException) as gone:
@@ -144,15 +144,17 @@ async def test_a_namespace_ends_with_its_content(core: client.CoreV1Api, sandbox
     assert gone.value.status == 404
 
 
-async def test_a_watch_goes_on_from_a_version(core: client.CoreV1Api, namespace: str) -> None:
+async def test_a_watch_goes_on_from_a_version(core: Any, namespace: str) -> None:
     start = (await core.list_namespaced_config_map(namespace)).metadata.resource_version
     await core.create_namespaced_config_map(namespace, config_map("one"))
     await core.patch_namespaced_config_map("one", namespace, {"data": {"a": "1"}}, _content_type=MERGE)
     await core.delete_namespaced_config_map("one", namespace)
     seen = []
-    async with watch.Watch().stream(
-        core.list_namespaced_config_map, namespace, resource_version=start, timeout_seconds=1
-    ) as stream:
+    async with (
+        the(watch)
+        .Watch()
+        .stream(core.list_namespaced_config_map, namespace, resource_version=start, timeout_seconds=1) as stream
+    ):
         async for event in stream:
             seen.append(event["type"])
             if len(seen) == 3:
@@ -160,27 +162,25 @@ async def test_a_watch_goes_on_from_a_version(core: client.CoreV1Api, namespace:
     assert seen == ["ADDED", "MODIFIED", "DELETED"]
 
 
-async def _raw_watch(kube: client.ApiClient, path: str) -> list[dict[str, Any]]:
+async def _raw_watch(kube: Any, path: str) -> list[dict[str, Any]]:
     answer = await kube.call_api("GET", kube.configuration.host + path, {"Authorization": _bearer(kube)})
     return [json.loads(line) for line in (await answer.read()).splitlines()]
 
 
-def _bearer(kube: client.ApiClient) -> str:
+def _bearer(kube: Any) -> str:
     return str(kube.configuration.api_key["BearerToken"])
 
 
-async def test_a_watch_ends_with_a_bookmark_when_asked_for_one(kube: client.ApiClient, namespace: str) -> None:
-    version = (await client.CoreV1Api(kube).list_namespaced_secret(namespace)).metadata.resource_version
+async def test_a_watch_ends_with_a_bookmark_when_asked_for_one(kube: Any, namespace: str) -> None:
+    version = (await the(client.CoreV1Api(kube)).list_namespaced_secret(namespace)).metadata.resource_version
     query = f"watch=true&resourceVersion={version}&timeoutSeconds=1&allowWatchBookmarks=true"
     events = await _raw_watch(kube, f"/api/v1/namespaces/{namespace}/secrets?{query}")
     assert events[-1]["type"] == "BOOKMARK"
     assert int(events[-1]["object"]["metadata"]["resourceVersion"]) >= int(version)
 
 
-async def test_a_version_before_the_compaction_is_gone(
-    kube: client.ApiClient, namespace: str, sandbox: Sandbox
-) -> None:
-    core = client.CoreV1Api(kube)
+async def test_a_version_before_the_compaction_is_gone(kube: Any, namespace: str, sandbox: Sandbox) -> None:
+    core: Any = client.CoreV1Api(kube)
     old = (await core.create_namespaced_config_map(namespace, config_map("one"))).metadata.resource_version
     await core.create_namespaced_config_map(namespace, config_map("two"))
     sandbox.fault("compact")
@@ -188,8 +188,8 @@ async def test_a_version_before_the_compaction_is_gone(
     assert [event["object"]["code"] for event in events] == [410]
 
 
-async def test_a_cut_breaks_live_watches(kube: client.ApiClient, sandbox: Sandbox) -> None:
-    version = (await client.CoreV1Api(kube).list_secret_for_all_namespaces()).metadata.resource_version
+async def test_a_cut_breaks_live_watches(kube: Any, sandbox: Sandbox) -> None:
+    version = (await the(client.CoreV1Api(kube)).list_secret_for_all_namespaces()).metadata.resource_version
     path = f"/api/v1/secrets?watch=true&timeoutSeconds=10&resourceVersion={version}"
     running = asyncio.create_task(_raw_watch(kube, path))
     await asyncio.sleep(0.2)
@@ -198,9 +198,7 @@ async def test_a_cut_breaks_live_watches(kube: client.ApiClient, sandbox: Sandbo
         await asyncio.wait_for(running, 5)
 
 
-async def test_errors_are_status_objects_of_exactly_one_content_type(
-    kube: client.ApiClient, management: Management
-) -> None:
+async def test_errors_are_status_objects_of_exactly_one_content_type(kube: Any, management: Management) -> None:
     url = management.endpoint + "/api/v1/namespaces/none"
     answer = await kube.call_api("GET", url, {"Authorization": _bearer(kube)})
     assert answer.getheader("Content-Type") == "application/json"
@@ -214,12 +212,12 @@ async def test_an_unknown_token_is_unauthorized(management: Management) -> None:
     assert refused.value.status == 401
 
 
-async def test_the_version_is_that_of_the_installed_k3s(kube: client.ApiClient) -> None:
+async def test_the_version_is_that_of_the_installed_k3s(kube: Any) -> None:
     assert (await client.VersionApi(kube).get_code()).git_version == "v1.36.5+k3s1"
 
 
 async def test_a_service_account_secret_is_filled_and_signs_in(
-    core: client.CoreV1Api, management: Management, sandbox: Sandbox, namespace: str
+    core: Any, management: Management, sandbox: Sandbox, namespace: str
 ) -> None:
     about = {"name": "key", "annotations": {"kubernetes.io/service-account.name": "robot"}}
     body = {"metadata": about, "type": "kubernetes.io/service-account-token"}
@@ -242,10 +240,9 @@ async def test_a_service_account_secret_is_filled_and_signs_in(
             await client.CoreV1Api(robot).list_namespace()
 
 
-async def test_a_token_review_needs_audience_account_and_pod(
-    kube: client.ApiClient, management: Management, namespace: str
-) -> None:
-    core, reviews = client.CoreV1Api(kube), client.AuthenticationV1Api(kube)
+async def test_a_token_review_needs_audience_account_and_pod(kube: Any, management: Management, namespace: str) -> None:
+    core: Any = client.CoreV1Api(kube)
+    reviews: Any = client.AuthenticationV1Api(kube)
     pod = {"metadata": {"name": "bound"}, "spec": {"nodeSelector": {"no": "where"}, "containers": [{"name": "c"}]}}
     made = await core.create_namespaced_pod(namespace, pod)
     bound = {"kind": "Pod", "apiVersion": "v1", "name": "bound", "uid": made.metadata.uid}
@@ -272,8 +269,8 @@ async def test_a_token_review_needs_audience_account_and_pod(
     assert late.value.status == 404
 
 
-async def test_an_access_review_says_yes_unless_a_fault_denies(kube: client.ApiClient, sandbox: Sandbox) -> None:
-    access = client.AuthorizationV1Api(kube)
+async def test_an_access_review_says_yes_unless_a_fault_denies(kube: Any, sandbox: Sandbox) -> None:
+    access: Any = client.AuthorizationV1Api(kube)
     body = {"spec": {"resourceAttributes": {"verb": "create", "resource": "pods"}}}
     assert (await access.create_self_subject_access_review(body)).status.allowed
     sandbox.fault("denied", times=1, verb="create", resource="pods")
@@ -281,13 +278,11 @@ async def test_an_access_review_says_yes_unless_a_fault_denies(kube: client.ApiC
     assert (await access.create_self_subject_access_review(body)).status.allowed
 
 
-async def test_a_faulty_api_answers_as_told_and_recovers(
-    core: client.CoreV1Api, sandbox: Sandbox, namespace: str
-) -> None:
+async def test_a_faulty_api_answers_as_told_and_recovers(core: Any, sandbox: Sandbox, namespace: str) -> None:
     sandbox.fault("throttled", times=1, area="kube", resource="configmaps", namespace=namespace)
     with pytest.raises(client.ApiException) as refused:
         await core.list_namespaced_config_map(namespace)
-    assert (refused.value.status, refused.value.headers["Retry-After"]) == (429, "1")
+    assert (refused.value.status, the(refused.value).headers["Retry-After"]) == (429, "1")
     sandbox.fault("lost", times=1, area="kube", action="POST", resource="configmaps", namespace=namespace)
     with pytest.raises(Exception, match=r"(?i)disconnect|closed|reset"):
         await core.create_namespaced_config_map(namespace, config_map("lost"))

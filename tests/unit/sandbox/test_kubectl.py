@@ -29,7 +29,7 @@ def test_kubectl_applies_reads_labels_and_deletes(management: Management) -> Non
     assert "configured" in kubectl(management, *apply, stdin=MANIFEST.replace("COLOUR", "blue"))
     assert "applied" in kubectl(management, *apply, "--server-side", "--force-conflicts", stdin=MANIFEST)
     kubectl(management, "label", "configmap", "settings", "seen=yes")
-    assert "settings" in kubectl(management, "get", "cm", "-l", "seen=yes")
+    assert "settings" in kubectl(management, "get", "configmaps", "-l", "seen=yes")
     assert "mgmt" in kubectl(management, "get", "nodes", "-o", "name")
     kubectl(management, "delete", "configmap", "settings")
     assert "settings" not in kubectl(management, "get", "configmaps")

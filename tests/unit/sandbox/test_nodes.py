@@ -11,13 +11,13 @@ import yaml
 from kubernetes.aio import client
 
 from tests.support.sandbox import Management, Sandbox, bootstrap_secret
-from tests.unit.sandbox.conftest import JOIN, api_client
+from tests.unit.sandbox.conftest import JOIN, api_client, the
 from tests.unit.sandbox.pods import SLEEP, condition, pod, ready
 
 GPUS = {"labels": ["anycloud.sh/accelerator=nvidia", "pool=gpu"], "vmType": "g4dn.12xlarge"}
 
 
-async def node(sandbox: Sandbox, core: client.CoreV1Api, name: str) -> Any:
+async def node(sandbox: Sandbox, core: Any, name: str) -> Any:
     async def check() -> Any:
         found = (await core.list_node(field_selector=f"metadata.name={name}")).items
         return found[0] if found and condition(found[0], "Ready") == "True" else None
@@ -26,7 +26,7 @@ async def node(sandbox: Sandbox, core: client.CoreV1Api, name: str) -> Any:
 
 
 async def test_a_node_reports_what_its_configuration_and_type_say(
-    sandbox: Sandbox, management: Management, core: client.CoreV1Api
+    sandbox: Sandbox, management: Management, core: Any
 ) -> None:
     machine = sandbox.pool_machine(management, "gpu-1", JOIN, taints=["pool=gpu:NoSchedule"], **GPUS)
     found = await node(sandbox, core, "gpu-1")
@@ -36,16 +36,14 @@ async def test_a_node_reports_what_its_configuration_and_type_say(
     assert addresses == {"InternalIP": machine["address"], "ExternalIP": machine["address"], "Hostname": "gpu-1"}
     assert found.status.allocatable["nvidia.com/gpu"] == "4"
     assert found.status.node_info.kubelet_version.startswith("v1.35.")
-    leases = client.CoordinationV1Api(core.api_client)
+    leases: Any = client.CoordinationV1Api(core.api_client)
     lease = await leases.read_namespaced_lease("gpu-1", "kube-node-lease")
     assert lease.metadata.owner_references[0].uid == found.metadata.uid
-    certificates = await client.CertificatesV1Api(core.api_client).list_certificate_signing_request()
+    certificates = await the(client.CertificatesV1Api(core.api_client)).list_certificate_signing_request()
     assert certificates.items[0].status.conditions[0].type == "Approved"
 
 
-async def test_gpus_are_given_out_whole(
-    sandbox: Sandbox, management: Management, core: client.CoreV1Api, namespace: str
-) -> None:
+async def test_gpus_are_given_out_whole(sandbox: Sandbox, management: Management, core: Any, namespace: str) -> None:
     sandbox.image("test/shell", SLEEP)
     sandbox.pool_machine(
         management, "gpu-2", JOIN, **{**GPUS, "labels": ["anycloud.sh/accelerator=nvidia", "pool=two"]}
@@ -60,9 +58,7 @@ async def test_gpus_are_given_out_whole(
     assert (await core.read_namespaced_pod("second", namespace)).spec.node_name is None
 
 
-async def test_a_node_can_lose_its_gpus_and_its_readiness(
-    sandbox: Sandbox, management: Management, core: client.CoreV1Api
-) -> None:
+async def test_a_node_can_lose_its_gpus_and_its_readiness(sandbox: Sandbox, management: Management, core: Any) -> None:
     sandbox.pool_machine(management, "gpu-3", JOIN, **GPUS)
     await node(sandbox, core, "gpu-3")
     faults = [sandbox.fault(effect, name="gpu-3") for effect in ("zero-gpus", "not-ready")]
@@ -86,7 +82,7 @@ async def test_a_node_can_lose_its_gpus_and_its_readiness(
 
 @pytest.mark.parametrize("token", ["abcdef.ffffffffffffffff", "expire.0123456789abcdef"])
 async def test_a_machine_with_a_wrong_or_expired_token_does_not_join(
-    sandbox: Sandbox, management: Management, core: client.CoreV1Api, token: str
+    sandbox: Sandbox, management: Management, core: Any, token: str
 ) -> None:
     late = bootstrap_secret("expire.0123456789abcdef")
     late["stringData"]["expiration"] = "2020-01-01T00:00:00Z"
@@ -95,7 +91,7 @@ async def test_a_machine_with_a_wrong_or_expired_token_does_not_join(
     async with api_client(management, token) as stranger:
         with pytest.raises(client.ApiException) as refused:
             body = {"metadata": {"name": "x"}, "spec": {"request": "eA==", "signerName": "test/test"}}
-            await client.CertificatesV1Api(stranger).create_certificate_signing_request(body)
+            await the(client.CertificatesV1Api(stranger)).create_certificate_signing_request(body)
     assert refused.value.status == 401
 
 
@@ -107,7 +103,7 @@ async def test_a_bootstrap_token_opens_certificate_requests_only(management: Man
 
 
 async def test_a_machine_that_was_given_another_ca_does_not_join(
-    sandbox: Sandbox, management: Management, core: client.CoreV1Api
+    sandbox: Sandbox, management: Management, core: Any
 ) -> None:
     wrong = Management(**{**vars(management), "ca": management.ca + "\n"})
     sandbox.pool_machine(wrong, "misled", JOIN)
@@ -117,7 +113,7 @@ async def test_a_machine_that_was_given_another_ca_does_not_join(
 
 
 async def test_a_node_name_belongs_to_the_machine_that_had_it_first(
-    sandbox: Sandbox, management: Management, core: client.CoreV1Api
+    sandbox: Sandbox, management: Management, core: Any
 ) -> None:
     sandbox.pool_machine(management, "taken", JOIN)
     first = await node(sandbox, core, "taken")
@@ -133,7 +129,7 @@ async def test_a_node_name_belongs_to_the_machine_that_had_it_first(
 
 
 async def test_a_machine_deleted_by_the_cloud_ends_its_pods_and_leaves_its_node(
-    sandbox: Sandbox, management: Management, core: client.CoreV1Api, namespace: str
+    sandbox: Sandbox, management: Management, core: Any, namespace: str
 ) -> None:
     sandbox.image("test/shell", SLEEP)
     machine = sandbox.pool_machine(management, "doomed", JOIN, labels=["pool=doomed"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -18,22 +19,28 @@ def shell(sandbox: Sandbox) -> None:
     sandbox.image("test/shell", SLEEP, env={"FROM_IMAGE": "image", "SHADOWED": "image"})
 
 
-async def test_a_pod_runs_its_image_and_its_log_can_be_read(
-    core: client.CoreV1Api, sandbox: Sandbox, namespace: str
-) -> None:
+async def test_a_pod_runs_its_image_and_its_log_can_be_read(core: Any, sandbox: Sandbox, namespace: str) -> None:
     await core.create_namespaced_pod(namespace, pod("one"))
     found = await ready(sandbox, core, namespace, "one")
     status = found.status.container_statuses[0]
     assert (found.status.phase, status.restart_count, found.status.reason) == ("Running", 0, None)
     assert found.spec.node_name != "mgmt", "the management Node's taint is not tolerated"
     assert status.image_id.startswith("test/shell@sha256:")
-    assert (await core.read_namespaced_pod_log("one", namespace)).startswith("started ")
+    assert (await sandbox.until(lambda: logged(core, namespace, "one"))).startswith("started ")
     with pytest.raises(client.ApiException) as refused:
         await core.read_namespaced_pod_log("one", namespace, previous=True)
     assert refused.value.status == 400
 
 
-async def test_a_log_can_be_followed_to_its_end(core: client.CoreV1Api, sandbox: Sandbox, namespace: str) -> None:
+async def logged(core: Any, namespace: str, name: str) -> str:
+    """A Pod's log, empty while there is none."""
+    try:
+        return str(await core.read_namespaced_pod_log(name, namespace))
+    except client.ApiException:
+        return ""
+
+
+async def test_a_log_can_be_followed_to_its_end(core: Any, sandbox: Sandbox, namespace: str) -> None:
     body = pod("one", "/bin/sh", "-c", "for i in 1 2 3; do echo line $i; sleep 0.2; done")
     body["spec"]["restartPolicy"] = "Never"
     await core.create_namespaced_pod(namespace, body)
@@ -48,7 +55,7 @@ async def test_a_log_can_be_followed_to_its_end(core: client.CoreV1Api, sandbox:
 
 
 async def test_a_container_sees_its_environment_files_and_rewritten_paths(
-    core: client.CoreV1Api, sandbox: Sandbox, namespace: str
+    core: Any, sandbox: Sandbox, namespace: str
 ) -> None:
     for name, data in (("first", {"A": "1", "B": "1"}), ("second", {"B": "2", "SHADOWED": "secret"})):
         await core.create_namespaced_secret(namespace, {"metadata": {"name": name}, "stringData": data})
@@ -81,14 +88,14 @@ async def test_a_container_sees_its_environment_files_and_rewritten_paths(
     assert any(line.startswith("2-rw-------") for line in lines), "file's content, then its mode"
 
 
-async def test_a_pod_without_automount_gets_no_token(core: client.CoreV1Api, namespace: str) -> None:
+async def test_a_pod_without_automount_gets_no_token(core: Any, namespace: str) -> None:
     body = pod("one")
     body["spec"]["automountServiceAccountToken"] = False
     made = await core.create_namespaced_pod(namespace, body)
     assert not made.spec.volumes
 
 
-async def test_a_missing_secret_is_waited_for(core: client.CoreV1Api, sandbox: Sandbox, namespace: str) -> None:
+async def test_a_missing_secret_is_waited_for(core: Any, sandbox: Sandbox, namespace: str) -> None:
     body = pod("one", envFrom=[{"secretRef": {"name": "later"}}])
     await core.create_namespaced_pod(namespace, body)
     status = await waiting(sandbox, core, namespace, "one", "CreateContainerConfigError")
@@ -97,7 +104,7 @@ async def test_a_missing_secret_is_waited_for(core: client.CoreV1Api, sandbox: S
     await ready(sandbox, core, namespace, "one")
 
 
-async def test_readiness_follows_an_exec_probe(core: client.CoreV1Api, sandbox: Sandbox, namespace: str) -> None:
+async def test_readiness_follows_an_exec_probe(core: Any, sandbox: Sandbox, namespace: str) -> None:
     probe = {"exec": {"command": ["/bin/sh", "-c", 'test -e "$0"', "/flags/up"]}, "periodSeconds": 1}
     mounts = [{"name": "flags", "mountPath": "/flags"}]
     body = pod(
@@ -121,7 +128,7 @@ async def test_readiness_follows_an_exec_probe(core: client.CoreV1Api, sandbox: 
     await ready(sandbox, core, namespace, "one")
 
 
-async def test_readiness_follows_an_http_probe(core: client.CoreV1Api, sandbox: Sandbox, namespace: str) -> None:
+async def test_readiness_follows_an_http_probe(core: Any, sandbox: Sandbox, namespace: str) -> None:
     port = int(sandbox.url.rpartition(":")[2])
     for name, path in (("good", "/faults"), ("bad", "/none")):
         get = {"httpGet": {"path": path, "port": port, "host": "127.0.0.1"}, "periodSeconds": 1}
@@ -131,7 +138,7 @@ async def test_readiness_follows_an_http_probe(core: client.CoreV1Api, sandbox: 
 
 
 async def test_a_crashing_container_backs_off_and_keeps_the_log_of_its_last_run(
-    core: client.CoreV1Api, sandbox: Sandbox, namespace: str
+    core: Any, sandbox: Sandbox, namespace: str
 ) -> None:
     await core.create_namespaced_pod(namespace, pod("one", "/bin/sh", "-c", "echo run $$; exit 3"))
     status = await waiting(sandbox, core, namespace, "one", "CrashLoopBackOff")
@@ -146,9 +153,7 @@ async def test_a_crashing_container_backs_off_and_keeps_the_log_of_its_last_run(
     assert logs[0] != logs[1]
 
 
-async def test_an_unknown_image_backs_off_until_it_is_pushed(
-    core: client.CoreV1Api, sandbox: Sandbox, namespace: str
-) -> None:
+async def test_an_unknown_image_backs_off_until_it_is_pushed(core: Any, sandbox: Sandbox, namespace: str) -> None:
     await core.create_namespaced_pod(namespace, pod("one", image="test/unknown"))
     await core.create_namespaced_pod(namespace, pod("two", image="Not/Valid"))
     await waiting(sandbox, core, namespace, "one", "ImagePullBackOff")
@@ -157,7 +162,7 @@ async def test_an_unknown_image_backs_off_until_it_is_pushed(
     await ready(sandbox, core, namespace, "one")
 
 
-async def test_image_faults_break_pulls_and_commands(core: client.CoreV1Api, sandbox: Sandbox, namespace: str) -> None:
+async def test_image_faults_break_pulls_and_commands(core: Any, sandbox: Sandbox, namespace: str) -> None:
     sandbox.image("test/faulty", SLEEP)
     sandbox.fault("pull-failure", times=2, reference="test/faulty")
     await core.create_namespaced_pod(namespace, pod("one", image="test/faulty"))
@@ -169,32 +174,24 @@ async def test_image_faults_break_pulls_and_commands(core: client.CoreV1Api, san
     await ready(sandbox, core, namespace, "two")
 
 
-async def test_a_deleted_pod_ends_by_sigterm_and_then_by_force(
-    core: client.CoreV1Api, sandbox: Sandbox, namespace: str
-) -> None:
-    stubborn = pod("stubborn", "/bin/sh", "-c", "trap '' TERM; while true; do sleep 0.1; done")
+async def test_a_deleted_pod_ends_by_sigterm_and_then_by_force(core: Any, sandbox: Sandbox, namespace: str) -> None:
+    """The polite one has thirty seconds and needs none; the stubborn one has one and takes it."""
+    stubborn = pod("stubborn", "/bin/sh", "-c", "trap '' TERM; echo started; while true; do sleep 0.1; done")
     stubborn["spec"]["terminationGracePeriodSeconds"] = 1
-    for body in (pod("polite"), stubborn):
+
+    async def gone() -> bool:
+        return not (await core.list_namespaced_pod(namespace)).items
+
+    for body, least in ((pod("polite"), 0.0), (stubborn, 1.0)):
         await core.create_namespaced_pod(namespace, body)
-        await ready(sandbox, core, namespace, body["metadata"]["name"])
+        await sandbox.until(lambda name=body["metadata"]["name"]: logged(core, namespace, name))
+        started = time.monotonic()
         await core.delete_namespaced_pod(body["metadata"]["name"], namespace)
-    marked = await core.read_namespaced_pod("stubborn", namespace)
-    assert marked.metadata.deletion_grace_period_seconds == 1
-
-    async def left() -> list[str]:
-        return [item.metadata.name for item in (await core.list_namespaced_pod(namespace)).items]
-
-    async def polite_gone() -> bool:
-        return await left() == ["stubborn"]
-
-    async def all_gone() -> bool:
-        return await left() == []
-
-    await sandbox.until(polite_gone, 0.9)
-    await sandbox.until(all_gone, 3)
+        await sandbox.until(gone)
+        assert time.monotonic() - started >= least
 
 
-async def test_a_pods_whole_process_tree_ends_with_it(core: client.CoreV1Api, sandbox: Sandbox, namespace: str) -> None:
+async def test_a_pods_whole_process_tree_ends_with_it(core: Any, sandbox: Sandbox, namespace: str) -> None:
     script = "setsid sleep 4711 & setsid sh -c 'sleep 4712 & sleep 4713' & echo $!; exec sleep 4714"
     body = pod("one", "/bin/sh", "-c", script)
     body["spec"]["terminationGracePeriodSeconds"] = 1
@@ -219,7 +216,7 @@ def sleepers() -> list[str]:
     return found
 
 
-async def test_a_pod_that_fits_nowhere_says_why(core: client.CoreV1Api, sandbox: Sandbox, namespace: str) -> None:
+async def test_a_pod_that_fits_nowhere_says_why(core: Any, sandbox: Sandbox, namespace: str) -> None:
     body = pod("one", resources={"limits": {"nvidia.com/gpu": "99"}})
     await core.create_namespaced_pod(namespace, body)
 
@@ -230,10 +227,9 @@ async def test_a_pod_that_fits_nowhere_says_why(core: client.CoreV1Api, sandbox:
     assert "nodes are available" in (await sandbox.until(unschedulable)).message
 
 
-async def test_recreate_has_no_overlap_and_ends_in_a_new_revision(
-    kube: client.ApiClient, sandbox: Sandbox, namespace: str
-) -> None:
-    core, apps = client.CoreV1Api(kube), client.AppsV1Api(kube)
+async def test_recreate_has_no_overlap_and_ends_in_a_new_revision(kube: Any, sandbox: Sandbox, namespace: str) -> None:
+    core: Any = client.CoreV1Api(kube)
+    apps: Any = client.AppsV1Api(kube)
     body = deployment("web", pod("web"), replicas=1, strategy={"type": "Recreate"})
     await apps.create_namespaced_deployment(namespace, body)
     await rolled_out(sandbox, apps, namespace, 1)
@@ -257,10 +253,8 @@ async def test_recreate_has_no_overlap_and_ends_in_a_new_revision(
     await sandbox.until(all_gone)
 
 
-async def test_a_rolling_update_without_surge_takes_one_at_a_time(
-    kube: client.ApiClient, sandbox: Sandbox, namespace: str
-) -> None:
-    apps = client.AppsV1Api(kube)
+async def test_a_rolling_update_without_surge_takes_one_at_a_time(kube: Any, sandbox: Sandbox, namespace: str) -> None:
+    apps: Any = client.AppsV1Api(kube)
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
     await apps.create_namespaced_deployment(namespace, deployment("web", pod("web"), replicas=3, strategy=strategy))
     await rolled_out(sandbox, apps, namespace, 1)
@@ -280,7 +274,7 @@ async def test_a_rolling_update_without_surge_takes_one_at_a_time(
     assert min(lowest) == 2
 
 
-async def rolled_out(sandbox: Sandbox, apps: client.AppsV1Api, namespace: str, generation: int) -> None:
+async def rolled_out(sandbox: Sandbox, apps: Any, namespace: str, generation: int) -> None:
     async def check() -> bool:
         found = await apps.read_namespaced_deployment("web", namespace)
         status, wanted = found.status, found.spec.replicas
@@ -290,7 +284,7 @@ async def rolled_out(sandbox: Sandbox, apps: client.AppsV1Api, namespace: str, g
     await sandbox.until(check)
 
 
-async def largest_overlap(kube: client.ApiClient, namespace: str, version: str) -> int:
+async def largest_overlap(kube: Any, namespace: str, version: str) -> int:
     """How many Pods were there at once since a version, by the watch's history."""
     path = f"/api/v1/namespaces/{namespace}/pods?watch=true&timeoutSeconds=1&resourceVersion={version}"
     bearer = str(kube.configuration.api_key["BearerToken"])

@@ -11,7 +11,7 @@ from typing import Any
 from kubernetes.aio import client
 
 from tests.support.sandbox import Management, Sandbox, bootstrap_secret
-from tests.unit.sandbox.conftest import JOIN, api_client
+from tests.unit.sandbox.conftest import JOIN, api_client, the
 from tests.unit.sandbox.pods import SLEEP, condition, pod, ready
 
 
@@ -19,7 +19,7 @@ def exists(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-async def furnish(sandbox: Sandbox, core: client.CoreV1Api, made: Management) -> Any:
+async def furnish(sandbox: Sandbox, core: Any, made: Management) -> Any:
     """A pool machine and a Pod that is Ready on it."""
     sandbox.image("test/shell", SLEEP)
     await core.create_namespaced_secret("kube-system", bootstrap_secret(JOIN))
@@ -28,7 +28,7 @@ async def furnish(sandbox: Sandbox, core: client.CoreV1Api, made: Management) ->
     return await ready(sandbox, core, "default", "one")
 
 
-async def pid_of(sandbox: Sandbox, core: client.CoreV1Api) -> int:
+async def pid_of(sandbox: Sandbox, core: Any) -> int:
     """Of the container, which prints it when it has started."""
 
     async def printed() -> list[str]:
@@ -41,7 +41,7 @@ async def test_a_killed_agents_containers_are_adopted_and_never_doubled(tmp_path
     async with Sandbox(tmp_path) as sandbox:
         made = await sandbox.management()
         async with api_client(made) as api:
-            core = client.CoreV1Api(api)
+            core: Any = client.CoreV1Api(api)
             before = await furnish(sandbox, core, made)
             pid = await pid_of(sandbox, core)
             for _ in range(3):
@@ -61,7 +61,7 @@ async def test_a_container_that_ended_without_an_agent_is_reported_and_restarted
     async with Sandbox(tmp_path) as sandbox:
         made = await sandbox.management()
         async with api_client(made) as api:
-            core = client.CoreV1Api(api)
+            core: Any = client.CoreV1Api(api)
             await furnish(sandbox, core, made)
             pid = await pid_of(sandbox, core)
             sandbox.end_agent(signal.SIGKILL)
@@ -82,7 +82,7 @@ async def test_a_stopped_agent_is_a_power_cut(tmp_path: Path) -> None:
     async with Sandbox(tmp_path) as sandbox:
         made = await sandbox.management()
         async with api_client(made) as api:
-            core = client.CoreV1Api(api)
+            core: Any = client.CoreV1Api(api)
             await furnish(sandbox, core, made)
             pid = await pid_of(sandbox, core)
             sandbox.end_agent(signal.SIGTERM)
@@ -94,7 +94,7 @@ async def test_a_killed_sandbox_comes_back_with_all_it_answered(tmp_path: Path) 
     async with Sandbox(tmp_path) as sandbox:
         made = await sandbox.management()
         async with api_client(made) as api:
-            core = client.CoreV1Api(api)
+            core: Any = client.CoreV1Api(api)
             await furnish(sandbox, core, made)
             pid = await pid_of(sandbox, core)
             fault = sandbox.fault("capacity", area="nowhere")
@@ -128,7 +128,7 @@ async def test_projected_tokens_are_renewed_before_they_end(tmp_path: Path) -> N
     async with Sandbox(tmp_path, rotate_after=0.001) as sandbox:  # of ten minutes: 0.6 s
         made = await sandbox.management()
         async with api_client(made) as api:
-            core = client.CoreV1Api(api)
+            core: Any = client.CoreV1Api(api)
             sandbox.image("test/shell", SLEEP)
             await core.create_namespaced_secret("kube-system", bootstrap_secret(JOIN))
             sandbox.pool_machine(made, "pool-1", JOIN)
@@ -142,7 +142,7 @@ async def test_projected_tokens_are_renewed_before_they_end(tmp_path: Path) -> N
             first = path.read_text()
             await sandbox.until(lambda: path.read_text() != first)
             review = {"spec": {"token": path.read_text(), "audiences": ["test"]}}
-            found = await client.AuthenticationV1Api(api).create_token_review(review)
+            found = await the(client.AuthenticationV1Api(api)).create_token_review(review)
             assert found.status.authenticated
 
 
@@ -150,7 +150,7 @@ async def test_a_silent_node_is_lost_and_found_again(tmp_path: Path) -> None:
     async with Sandbox(tmp_path, lease_seconds=1.5) as sandbox:
         made = await sandbox.management()
         async with api_client(made) as api:
-            core = client.CoreV1Api(api)
+            core: Any = client.CoreV1Api(api)
             await furnish(sandbox, core, made)
             fault = sandbox.fault("silent", name="pool-1")
 
@@ -171,7 +171,7 @@ async def test_an_api_server_that_is_down_loses_nothing(tmp_path: Path) -> None:
     async with Sandbox(tmp_path) as sandbox:
         made = await sandbox.management()
         async with api_client(made) as api:
-            core = client.CoreV1Api(api)
+            core: Any = client.CoreV1Api(api)
             await furnish(sandbox, core, made)
             pid = await pid_of(sandbox, core)
             fault = sandbox.fault("down", area="kube")
