@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final
 
 from anycloud_common import registry
@@ -14,7 +13,7 @@ CHART_LABEL: Final = "sh.anycloud.api.chart-digest"
 
 
 class SandboxImages:
-    """The sandbox's registry. It holds no charts: an image that names none there has the digest of the chart's name."""
+    """The sandbox's registry. A chart is known by the digest that its image names."""
 
     def __init__(self, sandbox_url: str) -> None:
         self._registry = Registry(f"{sandbox_url}/registry")
@@ -27,8 +26,10 @@ class SandboxImages:
             raise OutsideError("not_found", str(error)) from None
         except registry.Unavailable as error:
             raise OutsideError("unreachable", str(error)) from None
-        stand_in = f"sha256:{hashlib.sha256(f'chart-{version}'.encode()).hexdigest()}"
-        return ApiImage(image.pinned, version, image.labels.get(CHART_LABEL, stand_in))
+        chart_digest = image.labels.get(CHART_LABEL)
+        if chart_digest is None:
+            raise OutsideError("invalid", f"the image {image.pinned} names no chart (label {CHART_LABEL})")
+        return ApiImage(image.pinned, version, chart_digest)
 
     async def close(self) -> None:
         await self._registry.close()
