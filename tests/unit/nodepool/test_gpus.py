@@ -69,6 +69,19 @@ async def test_a_ready_node_without_devices_has_ten_minutes_from_its_vms_creatio
 
 
 @pytest.mark.req("AD-031")
+async def test_the_ten_minutes_of_a_new_vm_begin_at_its_creation_not_when_its_node_turned_ready(rig: Rig) -> None:
+    rig.world.ready = False
+    pool_id = await gpu_pool(rig, devices=0)
+    await rig.wait(pool_id, 6 * MINUTE)
+    rig.world.set_node(next(iter(rig.world.node_facts)), ready=True)
+    await rig.run(pool_id)
+    await rig.wait(pool_id, 4 * MINUTE - 1)
+    assert (await state(rig, pool_id))[0] == "creating"
+    await rig.wait(pool_id, 2)
+    assert (await state(rig, pool_id))[0] == "failed"
+
+
+@pytest.mark.req("AD-031")
 async def test_a_node_that_loses_its_devices_later_has_ten_minutes_from_the_pass_that_saw_it(rig: Rig) -> None:
     pool_id = await gpu_pool(rig)
     await rig.wait(pool_id, 30 * MINUTE, step=300)

@@ -20,9 +20,8 @@ class Policy:
         pool = pools.get(conn, parent.id) if parent.kind == pools.KIND else None
         if pool is None or not pool.visible or pool.deleted_at is not None:
             return Refusal(*parent, NOT_FOUND, f"There is no {parent.kind} {parent.id}.")
-        if pool.state is not State.RUNNING or pool.deleting:
-            state = State.DELETING if pool.deleting else pool.state
-            return Refusal(*parent, NOT_RUNNING, f"{_named(pool)} is {state}; it takes work once it is running.")
+        if pool.state is not State.RUNNING:
+            return Refusal(*parent, NOT_RUNNING, f"{_named(pool)} is {pool.state}; it takes work once it is running.")
         if pool.counts.ready == 0:
             return Refusal(*parent, NOT_READY, f"{_named(pool)} is running, and none of its Nodes is Ready now.")
         return None
