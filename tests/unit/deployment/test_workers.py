@@ -279,6 +279,8 @@ async def test_a_retry_waits_and_goes_to_whichever_pod_comes(rig: Rig) -> None:
     await rig.pick_up(deployment_id, pod, KEY)
     await rig.report(deployment_id, pod, "job-1", KEY, "RETRYABLE", "busy")
     assert await rig.state("job-1") == "retrying"
+    retry = (await rig.status("job-1")).retry
+    assert (retry.attempt, retry.earliest_at) == (1, rig.clock.now_ms() + 1000)
     assert await rig.candidate(deployment_id, other) is None, "its execution isn't cleaned up"
     await rig.clean_up(deployment_id, pod, "job-1", KEY)
     assert await rig.candidate(deployment_id, other) is None, "a retry pauses"

@@ -983,6 +983,30 @@ class WorkloadStatus(_message.Message):
     LIVENESS_NONE: WorkloadStatus.Liveness.ValueType  # 3
 
     @_typing.final
+    class Retry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        ATTEMPT_FIELD_NUMBER: _builtins.int
+        EARLIEST_AT_FIELD_NUMBER: _builtins.int
+        LATEST_AT_FIELD_NUMBER: _builtins.int
+        attempt: _builtins.int
+        """The first retry is 1."""
+        earliest_at: _builtins.int
+        latest_at: _builtins.int
+        def __init__(
+            self,
+            *,
+            attempt: _builtins.int = ...,
+            earliest_at: _builtins.int = ...,
+            latest_at: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "earliest_at", b"earliest_at", "latest_at", b"latest_at"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
     class Event(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -1019,6 +1043,7 @@ class WorkloadStatus(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     EVENTS_TOTAL_FIELD_NUMBER: _builtins.int
     JOBS_AHEAD_FIELD_NUMBER: _builtins.int
+    RETRY_FIELD_NUMBER: _builtins.int
     status: Global___WorkloadStatus.Liveness.ValueType
     events_total: _builtins.int
     jobs_ahead: _builtins.int
@@ -1029,6 +1054,10 @@ class WorkloadStatus(_message.Message):
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkloadStatus.Event]:
         """Newest first."""
 
+    @_builtins.property
+    def retry(self) -> Global___WorkloadStatus.Retry:
+        """The next try of a Job in state `retrying`."""
+
     def __init__(
         self,
         *,
@@ -1037,19 +1066,24 @@ class WorkloadStatus(_message.Message):
         events: _abc.Iterable[Global___WorkloadStatus.Event] | None = ...,
         events_total: _builtins.int | None = ...,
         jobs_ahead: _builtins.int | None = ...,
+        retry: Global___WorkloadStatus.Retry | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_events_total", b"_events_total", "_jobs_ahead", b"_jobs_ahead", "events_total", b"events_total", "jobs_ahead", b"jobs_ahead", "workload", b"workload"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_events_total", b"_events_total", "_jobs_ahead", b"_jobs_ahead", "_retry", b"_retry", "events_total", b"events_total", "jobs_ahead", b"jobs_ahead", "retry", b"retry", "workload", b"workload"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_events_total", b"_events_total", "_jobs_ahead", b"_jobs_ahead", "events", b"events", "events_total", b"events_total", "jobs_ahead", b"jobs_ahead", "status", b"status", "workload", b"workload"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_events_total", b"_events_total", "_jobs_ahead", b"_jobs_ahead", "_retry", b"_retry", "events", b"events", "events_total", b"events_total", "jobs_ahead", b"jobs_ahead", "retry", b"retry", "status", b"status", "workload", b"workload"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__events_total: _TypeAlias = _typing.Literal["events_total"]  # noqa: Y015
     _WhichOneofArgType__events_total: _TypeAlias = _typing.Literal["_events_total", b"_events_total"]  # noqa: Y015
     _WhichOneofReturnType__jobs_ahead: _TypeAlias = _typing.Literal["jobs_ahead"]  # noqa: Y015
     _WhichOneofArgType__jobs_ahead: _TypeAlias = _typing.Literal["_jobs_ahead", b"_jobs_ahead"]  # noqa: Y015
+    _WhichOneofReturnType__retry: _TypeAlias = _typing.Literal["retry"]  # noqa: Y015
+    _WhichOneofArgType__retry: _TypeAlias = _typing.Literal["_retry", b"_retry"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__events_total) -> _WhichOneofReturnType__events_total | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__jobs_ahead) -> _WhichOneofReturnType__jobs_ahead | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retry) -> _WhichOneofReturnType__retry | None: ...
 
 Global___WorkloadStatus: _TypeAlias = WorkloadStatus  # noqa: Y015
 

@@ -81,6 +81,7 @@ def status(
         events=[_event(stored.job.id, one) for one in log],
         events_total=total,
         jobs_ahead=ahead,
+        retry=_retry(stored.job),
     )
 
 
@@ -91,6 +92,13 @@ def observation(job: Job, outcome: Observation) -> pb.SubmissionObservation:
         submission_revision=job.submission_revision,
         claim_deadline_at=job.claim_deadline_at,
     )
+
+
+def _retry(job: Job) -> pb.WorkloadStatus.Retry | None:
+    """Not before its pause is over; then as soon as a worker takes it."""
+    if job.state != "retrying":
+        return None
+    return pb.WorkloadStatus.Retry(attempt=job.retries, earliest_at=job.not_before, latest_at=job.not_before)
 
 
 def _event(job_id: str, event: Event) -> pb.WorkloadStatus.Event:
