@@ -73,13 +73,9 @@ class Node:
         if node is None:
             await self._get_certificate(newcomer, credential)
             self.client = KubeClient(self.server, self.authority, str(self._certificate))
-            node = await self.client.find(self._path)
-            node = node or await self.client.call("POST", path_of("nodes"), self._object())
-        now = timestamp(time.time(), micro=True)
-        if not await self.client.find(self._lease_path):
-            lease = fill("lease", name=self._name, uid=node["metadata"]["uid"], now=now)
-            await self.client.call("POST", path_of("leases", "kube-node-lease"), lease)
-        await self.client.patch(self._path + "/status", self._status())
+            node = await self.client.ensure(path_of("nodes"), self._object())
+        lease = fill("lease", name=self._name, uid=node["metadata"]["uid"], now=timestamp(time.time(), micro=True))
+        await self.client.ensure(path_of("leases", "kube-node-lease"), lease)
 
     async def _get_certificate(self, newcomer: KubeClient, credential: str) -> None:
         """A certificate request under the join token; the machine's own password guards the Node's name."""
@@ -194,6 +190,9 @@ class Agent:
                     await asyncio.sleep(0.5)
         finally:
             await asyncio.gather(*(node.power_off(POWER_OFF_SECONDS) for node in self.nodes.values()))
+            for task in self._clusters.values():
+                if task.done() and not task.exception():
+                    await task.result()[1].close()
             await self.session.close()
 
     def _see(self, line: Json) -> None:

@@ -64,6 +64,15 @@ class KubeClient:
                 raise
         return None
 
+    async def ensure(self, path: str, body: Json) -> Json:
+        """The object of that name in a collection, made now or before."""
+        try:
+            return await self.call("POST", path, body)
+        except KubeError as error:
+            if error.code != 409:
+                raise
+        return await self.call("GET", f"{path}/{body['metadata']['name']}")
+
     async def delete(self, path: str, **options: Any) -> None:
         """Removes what may be gone already, or be another by now."""
         try:

@@ -59,7 +59,7 @@ class Cluster:
             if not self._store.find(seed["plural"], "", seed["metadata"]["name"]):
                 self._store.create(seed.pop("plural"), "", seed)
         server, client = (self._tls(protocol) for protocol in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT))
-        server.verify_mode = ssl.CERT_OPTIONAL
+        server.verify_mode, server.num_tickets = ssl.CERT_OPTIONAL, 0
         client.check_hostname, client.verify_mode = False, ssl.CERT_NONE  # kubelets' certificates are their own
         self._api.kubelets = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=client, limit=0))
         app = web.Application(client_max_size=8 * 2**20)
