@@ -1,4 +1,4 @@
-"""A node pool of 200 VMs in the sandbox: bought, joined, Ready, and gone again; beside a pool of one in the same run."""
+"""A node pool of 200 VMs in the sandbox: bought, joined, Ready, and gone again; beside a pool of one."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ def main() -> None:
         one = life(installation, 1)
         many = life(installation, 200)
     print(f"1 VM:    Ready after {one[0]:.1f} s, gone after {one[1]:.1f} s")
-    print(
-        f"200 VMs: Ready after {many[0]:.1f} s ({many[0] / one[0]:.1f}x), gone after {many[1]:.1f} s ({many[1] / one[1]:.1f}x)"
-    )
+    ratios = (many[0] / one[0], many[1] / one[1])
+    print(f"200 VMs: Ready after {many[0]:.1f} s ({ratios[0]:.1f}x), gone after {many[1]:.1f} s ({ratios[1]:.1f}x)")
 
 
 if __name__ == "__main__":

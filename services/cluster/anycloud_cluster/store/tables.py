@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from anycloud_common import holds
+from anycloud_common.events import event_table
 from anycloud_common.store import change_table, leases, owner_table
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Index, LargeBinary, MetaData, Table, Text
 
 PREFIX = "cluster"
 METADATA = MetaData()
@@ -159,15 +160,4 @@ FENCE = Table(
 )
 
 # What happened to a cluster, in order: 30 days or 1,000 a cluster.
-EVENT = Table(
-    "cluster_event",
-    METADATA,
-    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
-    Column("cluster_id", Text, nullable=False),
-    Column("at", BigInteger, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("request_id", Text),
-    Column("message", Text, nullable=False),
-    Index("cluster_event_cluster_id", "cluster_id", "seq"),
-)
+EVENT = event_table("cluster", METADATA)

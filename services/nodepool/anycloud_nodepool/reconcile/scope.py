@@ -12,6 +12,7 @@ from typing import TypeVar
 from anycloud_common.admission import Admissions
 from anycloud_common.cipher import Cipher
 from anycloud_common.clock import Clock
+from anycloud_common.events import Event
 from anycloud_common.holds import Owner, owners
 from anycloud_common.kube import Foreign, KubeError
 from anycloud_common.reconcile import Blocked, Outcome, Requeue
@@ -27,7 +28,6 @@ from anycloud_nodepool.domain.sight import Sight
 from anycloud_nodepool.reconcile.resources import Resources
 from anycloud_nodepool.store import attempts, events, pools, sights
 from anycloud_nodepool.store.attempts import Sealed
-from anycloud_nodepool.store.events import Event
 from anycloud_nodepool.store.tables import POOL, PREFIX
 
 log = logging.getLogger(__name__)

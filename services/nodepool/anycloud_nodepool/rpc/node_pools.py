@@ -11,6 +11,7 @@ from anycloud_common import calls, paging
 from anycloud_common.admission import Admissions, Conflict, Refused
 from anycloud_common.clock import Clock
 from anycloud_common.errors import ApiError
+from anycloud_common.events import Actor, Event
 from anycloud_common.holds import Owner, Parent, count, owners
 from anycloud_common.kube import KubeError
 from anycloud_common.paging import Listed, Page
@@ -25,7 +26,6 @@ from anycloud_nodepool.domain.ports import Clusters, Kubernetes
 from anycloud_nodepool.domain.refusal import Refusal
 from anycloud_nodepool.rpc.summary import summary
 from anycloud_nodepool.store import events, pools
-from anycloud_nodepool.store.events import Actor, Event
 from anycloud_nodepool.store.tables import PREFIX
 
 Counted = tuple[Pool, int]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from anycloud_common import admission, feed, holds
+from anycloud_common.events import event_table
 from anycloud_common.store import change_table, leases, owner_table
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Column, Index, LargeBinary, MetaData, Table, Text, text
 
 PREFIX = "nodepool"
 METADATA = MetaData()
@@ -108,15 +109,4 @@ SIGHT = Table(
 )
 
 # What happened to a pool, in order: 30 days or 1,000 a pool.
-EVENT = Table(
-    "nodepool_event",
-    METADATA,
-    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
-    Column("pool_id", Text, nullable=False),
-    Column("at", BigInteger, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("request_id", Text),
-    Column("message", Text, nullable=False),
-    Index("nodepool_event_pool_id", "pool_id", "seq"),
-)
+EVENT = event_table("nodepool", METADATA)

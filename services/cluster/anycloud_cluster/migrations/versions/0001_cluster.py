@@ -176,11 +176,11 @@ def upgrade() -> None:
     op.create_table(
         "cluster_event",
         sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
-        sa.Column("cluster_id", sa.Text, nullable=False),
+        sa.Column("object_id", sa.Text, nullable=False),
         sa.Column("at", sa.BigInteger, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("actor", sa.Text, nullable=False),
         sa.Column("request_id", sa.Text),
         sa.Column("message", sa.Text, nullable=False),
     )
-    op.create_index("cluster_event_cluster_id", "cluster_event", ["cluster_id", "seq"])
+    op.create_index("cluster_event_object_id", "cluster_event", ["object_id", "seq"])

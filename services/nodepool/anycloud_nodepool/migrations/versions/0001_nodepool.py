@@ -153,11 +153,11 @@ def upgrade() -> None:
     op.create_table(
         "nodepool_event",
         sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
-        sa.Column("pool_id", sa.Text, nullable=False),
+        sa.Column("object_id", sa.Text, nullable=False),
         sa.Column("at", sa.BigInteger, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("actor", sa.Text, nullable=False),
         sa.Column("request_id", sa.Text),
         sa.Column("message", sa.Text, nullable=False),
     )
-    op.create_index("nodepool_event_pool_id", "nodepool_event", ["pool_id", "seq"])
+    op.create_index("nodepool_event_object_id", "nodepool_event", ["object_id", "seq"])
