@@ -119,6 +119,26 @@ async def test_the_last_devices_go_to_one_of_many_at_once(rig: Rig) -> None:
     assert len(rig.holds.held) == 1
 
 
+@pytest.mark.req("DP-127", "DP-145")
+async def test_an_update_that_another_overtakes_while_it_takes_its_holds_conflicts_and_holds_nothing(rig: Rig) -> None:
+    made = await rig.create()
+    acquire = rig.holds.AcquireHolds
+
+    async def overtaken(request: holds_pb2.AcquireHoldsRequest, **given: Any) -> holds_pb2.AcquireHoldsResponse:
+        rig.holds.AcquireHolds = acquire  # type: ignore[method-assign]
+        await rig.update("voice", image="acme/model:other")
+        return await acquire(request, **given)
+
+    rig.holds.AcquireHolds = overtaken  # type: ignore[method-assign]
+    with pytest.raises(ApiError) as error:
+        await rig.update("voice", image="acme/model:v2")
+    assert error.value.code == "DEPLOYMENT_CONFLICT"
+    found = await rig.get(made.id)
+    assert (found.generation, found.image) == (2, "acme/model:other")
+    await settle(rig)
+    assert len(rig.holds.held) == 2, "those of the create and of the update that went through"
+
+
 async def test_a_deletion_ends_an_update_that_is_on_its_way(rig: Rig) -> None:
     made = await rig.create()
     acquire = rig.holds.AcquireHolds

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from anycloud_deployment.live.tokens import Bearer
 from anycloudapi.deployment.v1 import jobs_pb2
 
 from tests.unit.deployment.rig import Rig, execution
@@ -73,6 +74,25 @@ async def test_a_waiter_that_leaves_takes_no_job_along(rig: Rig) -> None:
     await asyncio.gather(first, return_exceptions=True)
     await rig.submit("voice", "job-1")
     assert (await second).job_id == "job-1"
+
+
+async def test_a_waiter_that_leaves_as_it_is_told_gives_the_job_free(rig: Rig) -> None:
+    deployment_id, pod = await rig.running()
+    await rig.submit("voice", "job-1")
+    bearer = Bearer("pool-ns", deployment_id, pod.uid)
+
+    def leave() -> asyncio.Future[Bearer]:
+        """Called as the offer is made: its waiter is gone before it can take it."""
+        leaving.cancel()
+        found: asyncio.Future[Bearer] = asyncio.get_running_loop().create_future()
+        found.set_result(bearer)
+        return found
+
+    poll = rig.service.offers.poll(deployment_id, pod.uid, "token", review=leave, wait_s=20)
+    leaving = asyncio.create_task(poll)
+    await asyncio.gather(leaving, return_exceptions=True)
+    assert leaving.cancelled()
+    assert await rig.candidate(deployment_id, pod) is not None
 
 
 async def test_offers_count_against_free_slots(rig: Rig) -> None:

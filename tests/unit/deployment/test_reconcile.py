@@ -236,20 +236,22 @@ async def test_of_two_upgrades_in_a_row_the_latter_is_applied(rig: Rig) -> None:
 async def test_earlier_holds_are_released_once_the_old_pods_are_gone(rig: Rig) -> None:
     deployment_id, _ = await rig.running()
     first = set(rig.holds.held)
+
+    async def releasing() -> set[str]:
+        of_owner = rig.service.admissions.of_owner
+        found = await rig.store.read(lambda conn: of_owner(conn, "deployment", deployment_id))
+        return {row.admission.id for row in found if row.state == "cancelling"}
+
     rig.cluster.controllers = False
     await rig.update("voice", image="acme/model:v2")
     await rig.reconcile(deployment_id)
-    assert len(rig.holds.held) == 2, "the old Pod is still there"
+    assert await releasing() == set(), "the old Pod is still there"
     rig.cluster.all_pods.clear()
+    await rig.reconcile(deployment_id)
+    assert await releasing() == set(), "its ReplicaSet would make another"
     rig.cluster.sets.clear()
     await rig.reconcile(deployment_id)
-    await rig.service.admissions.recover()
-    states = await rig.store.read(
-        lambda conn: {
-            row.admission.id: row.state for row in rig.service.admissions.of_owner(conn, "deployment", deployment_id)
-        }
-    )
-    assert {key for key, state in states.items() if state == "cancelling"} == first
+    assert await releasing() == first
 
 
 @pytest.mark.req("DP-096", "DP-095")
@@ -381,6 +383,19 @@ async def test_a_deployment_killed_while_being_made_and_then_deleted_leaves_noth
     await rig.restart()
     await rig.delete("voice")
     assert await rig.reconcile(made.id) == Done()
+    assert rig.cluster.objects == {}
+
+
+@pytest.mark.parametrize("kind", ["Secret", "Deployment"])
+async def test_an_object_whose_making_anew_was_killed_is_found_by_its_deletion(rig: Rig, kind: str) -> None:
+    deployment_id, _ = await rig.running()
+    del rig.cluster.objects[kind, POOL.namespace, deployment_id]
+    rig.cluster.lives = 1
+    with pytest.raises(Killed):
+        await rig.reconcile(deployment_id)
+    await rig.restart()
+    await rig.delete("voice")
+    assert await rig.reconcile(deployment_id) == Done()
     assert rig.cluster.objects == {}
 
 
