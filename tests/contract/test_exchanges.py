@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,12 +18,11 @@ from tests.contract.operations import OPERATIONS, Operation
 from tests.contract.world import SIGN_IN, VERSION, Api, World
 
 HERE = Path(__file__).parent / "exchanges"
-SCENARIOS = [
-    pytest.param(scenario["steps"], id=f"{file.stem}: {scenario['rule']}")
+SCENARIOS: dict[str, list[dict[str, Any]]] = {
+    f"{file.stem}: {scenario['rule']}": scenario["steps"]
     for file in sorted(HERE.glob("*.yaml"))
     for scenario in yaml.safe_load(file.read_text(encoding="utf-8"))
-]
-STEPS: list[dict[str, Any]] = [step for scenario in SCENARIOS for step in scenario.values[0]]  # type: ignore[misc]
+}
 
 
 @pytest.fixture
@@ -58,9 +58,9 @@ def callers(world: World, served: dict[str, Any], parked: dict[str, Any]) -> dic
     }
 
 
-@pytest.mark.parametrize("steps", SCENARIOS)
-def test_exchange(steps: list[dict[str, Any]], values: dict[str, Any], callers: dict[str, Callable[[], Api]]) -> None:
-    for step in steps:
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_exchange(scenario: str, values: dict[str, Any], callers: dict[str, Callable[[], Api]]) -> None:
+    for step in SCENARIOS[scenario]:
         replay(step, values, callers[step.get("as", "owner")]())
 
 
@@ -134,7 +134,7 @@ def of(call: str) -> Operation | None:
 
 
 def covered(of_status: Callable[[int], bool]) -> Iterator[str]:
-    for step in STEPS:
+    for step in itertools.chain(*SCENARIOS.values()):
         operation = of(step["call"])
         if operation is not None and of_status(step["status"]):
             yield operation.name
