@@ -271,6 +271,6 @@ def _on_pools(conn: Connection, kind: str, ids: list[str] | None) -> list[str]:
 
 def _refs(conn: Connection, kinds: Collection[str]) -> Iterator[tuple[str, str]]:
     if deployments.KIND in kinds:
-        yield from ((deployments.KIND, found.id) for found in deployments.listed(conn))
+        yield from ((deployments.KIND, found.id) for found in deployments.listed(conn).items)
     if secrets.KIND in kinds:
         yield from ((secrets.KIND, secret_id) for secret_id in secrets.all_ids(conn))

@@ -109,7 +109,7 @@ async def test_200_jobs_are_listed_by_default_and_1000_at_most(rig: Rig) -> None
 
 @pytest.mark.parametrize("listed", [deployments, jobs])
 async def test_a_cursor_of_another_list_is_refused(rig: Rig, listed: Any) -> None:
-    other = {deployments: jobs, jobs: deployments}[listed]
+    other: Any = jobs if listed is deployments else deployments
     for name in ("one", "two"):
         await rig.running(name)
         await rig.submit(name)

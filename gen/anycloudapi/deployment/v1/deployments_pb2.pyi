@@ -27,19 +27,35 @@ class ListDeploymentsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NODE_POOL_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
     node_pool: _builtins.str
     """Id or name of a node pool."""
+    limit: _builtins.int
+    cursor: _builtins.str
+    """`next_cursor` of the page before."""
     def __init__(
         self,
         *,
         node_pool: _builtins.str | None = ...,
+        limit: _builtins.int | None = ...,
+        cursor: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_node_pool", b"_node_pool", "node_pool", b"node_pool"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cursor", b"_cursor", "_limit", b"_limit", "_node_pool", b"_node_pool", "cursor", b"cursor", "limit", b"limit", "node_pool", b"node_pool"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_node_pool", b"_node_pool", "node_pool", b"node_pool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cursor", b"_cursor", "_limit", b"_limit", "_node_pool", b"_node_pool", "cursor", b"cursor", "limit", b"limit", "node_pool", b"node_pool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__cursor: _TypeAlias = _typing.Literal["cursor"]  # noqa: Y015
+    _WhichOneofArgType__cursor: _TypeAlias = _typing.Literal["_cursor", b"_cursor"]  # noqa: Y015
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
     _WhichOneofReturnType__node_pool: _TypeAlias = _typing.Literal["node_pool"]  # noqa: Y015
     _WhichOneofArgType__node_pool: _TypeAlias = _typing.Literal["_node_pool", b"_node_pool"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cursor) -> _WhichOneofReturnType__cursor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__node_pool) -> _WhichOneofReturnType__node_pool | None: ...
 
 Global___ListDeploymentsRequest: _TypeAlias = ListDeploymentsRequest  # noqa: Y015
@@ -49,18 +65,28 @@ class ListDeploymentsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     DEPLOYMENTS_FIELD_NUMBER: _builtins.int
+    NEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
+    next_cursor: _builtins.str
+    """Unset on the last page."""
+    total_count: _builtins.int
+    """On all pages."""
     @_builtins.property
     def deployments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Deployment]: ...
     def __init__(
         self,
         *,
         deployments: _abc.Iterable[Global___Deployment] | None = ...,
+        next_cursor: _builtins.str | None = ...,
+        total_count: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor", "next_cursor", b"next_cursor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deployments", b"deployments"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor", "deployments", b"deployments", "next_cursor", b"next_cursor", "total_count", b"total_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_cursor: _TypeAlias = _typing.Literal["next_cursor"]  # noqa: Y015
+    _WhichOneofArgType__next_cursor: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_cursor) -> _WhichOneofReturnType__next_cursor | None: ...
 
 Global___ListDeploymentsResponse: _TypeAlias = ListDeploymentsResponse  # noqa: Y015
 

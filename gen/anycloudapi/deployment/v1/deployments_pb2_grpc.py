@@ -71,6 +71,7 @@ class DeploymentsServicer:
 
     def ListDeployments(self, request, context):
         """Newest first; reads stored facts only.
+        Newest first; all, unless `limit` says how many.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -32,7 +32,9 @@ class DeploymentsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> DeploymentsAsyncStub: ...
     ListDeployments: _grpc.UnaryUnaryMultiCallable[_deployments_pb2.ListDeploymentsRequest, _deployments_pb2.ListDeploymentsResponse]
-    """Newest first; reads stored facts only."""
+    """Newest first; reads stored facts only.
+    Newest first; all, unless `limit` says how many.
+    """
     CreateDeployment: _grpc.UnaryUnaryMultiCallable[_deployments_pb2.CreateDeploymentRequest, _deployments_pb2.Deployment]
     GetDeployment: _grpc.UnaryUnaryMultiCallable[_deployments_pb2.GetDeploymentRequest, _deployments_pb2.Deployment]
     """With the live observation of its Pod."""
@@ -47,7 +49,9 @@ class DeploymentsStub:
 class DeploymentsAsyncStub(DeploymentsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListDeployments: _aio.UnaryUnaryMultiCallable[_deployments_pb2.ListDeploymentsRequest, _deployments_pb2.ListDeploymentsResponse]  # type: ignore[assignment]
-    """Newest first; reads stored facts only."""
+    """Newest first; reads stored facts only.
+    Newest first; all, unless `limit` says how many.
+    """
     CreateDeployment: _aio.UnaryUnaryMultiCallable[_deployments_pb2.CreateDeploymentRequest, _deployments_pb2.Deployment]  # type: ignore[assignment]
     GetDeployment: _aio.UnaryUnaryMultiCallable[_deployments_pb2.GetDeploymentRequest, _deployments_pb2.Deployment]  # type: ignore[assignment]
     """With the live observation of its Pod."""
@@ -65,7 +69,9 @@ class DeploymentsServicer(metaclass=_abc_1.ABCMeta):
         request: _deployments_pb2.ListDeploymentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_deployments_pb2.ListDeploymentsResponse, _abc.Awaitable[_deployments_pb2.ListDeploymentsResponse]]:
-        """Newest first; reads stored facts only."""
+        """Newest first; reads stored facts only.
+        Newest first; all, unless `limit` says how many.
+        """
 
     @_abc_1.abstractmethod
     def CreateDeployment(

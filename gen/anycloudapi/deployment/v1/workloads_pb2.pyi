@@ -599,6 +599,7 @@ class ListWorkloadsRequest(_message.Message):
     DEPLOYMENT_ID_FIELD_NUMBER: _builtins.int
     CREDENTIAL_NAME_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     session_exact: _builtins.str
     agent: _builtins.str
@@ -612,6 +613,8 @@ class ListWorkloadsRequest(_message.Message):
     deployment_id: _builtins.str
     credential_name: _builtins.str
     filter: _builtins.str
+    cursor: _builtins.str
+    """`next_cursor` of the page before."""
     def __init__(
         self,
         *,
@@ -627,15 +630,18 @@ class ListWorkloadsRequest(_message.Message):
         deployment_id: _builtins.str | None = ...,
         credential_name: _builtins.str | None = ...,
         filter: _builtins.str | None = ...,
+        cursor: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_credential_name", b"_credential_name", "_deployment_id", b"_deployment_id", "_filter", b"_filter", "_limit", b"_limit", "_session", b"_session", "_session_exact", b"_session_exact", "_since_ms", b"_since_ms", "_state_class", b"_state_class", "_status", b"_status", "_user", b"_user", "_workload_type", b"_workload_type", "agent", b"agent", "credential_name", b"credential_name", "deployment_id", b"deployment_id", "filter", b"filter", "limit", b"limit", "session", b"session", "session_exact", b"session_exact", "since_ms", b"since_ms", "state_class", b"state_class", "status", b"status", "user", b"user", "workload_type", b"workload_type"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_credential_name", b"_credential_name", "_cursor", b"_cursor", "_deployment_id", b"_deployment_id", "_filter", b"_filter", "_limit", b"_limit", "_session", b"_session", "_session_exact", b"_session_exact", "_since_ms", b"_since_ms", "_state_class", b"_state_class", "_status", b"_status", "_user", b"_user", "_workload_type", b"_workload_type", "agent", b"agent", "credential_name", b"credential_name", "cursor", b"cursor", "deployment_id", b"deployment_id", "filter", b"filter", "limit", b"limit", "session", b"session", "session_exact", b"session_exact", "since_ms", b"since_ms", "state_class", b"state_class", "status", b"status", "user", b"user", "workload_type", b"workload_type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_credential_name", b"_credential_name", "_deployment_id", b"_deployment_id", "_filter", b"_filter", "_limit", b"_limit", "_session", b"_session", "_session_exact", b"_session_exact", "_since_ms", b"_since_ms", "_state_class", b"_state_class", "_status", b"_status", "_user", b"_user", "_workload_type", b"_workload_type", "agent", b"agent", "credential_name", b"credential_name", "deployment_id", b"deployment_id", "filter", b"filter", "limit", b"limit", "session", b"session", "session_exact", b"session_exact", "since_ms", b"since_ms", "state_class", b"state_class", "status", b"status", "user", b"user", "workload_type", b"workload_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent", b"_agent", "_credential_name", b"_credential_name", "_cursor", b"_cursor", "_deployment_id", b"_deployment_id", "_filter", b"_filter", "_limit", b"_limit", "_session", b"_session", "_session_exact", b"_session_exact", "_since_ms", b"_since_ms", "_state_class", b"_state_class", "_status", b"_status", "_user", b"_user", "_workload_type", b"_workload_type", "agent", b"agent", "credential_name", b"credential_name", "cursor", b"cursor", "deployment_id", b"deployment_id", "filter", b"filter", "limit", b"limit", "session", b"session", "session_exact", b"session_exact", "since_ms", b"since_ms", "state_class", b"state_class", "status", b"status", "user", b"user", "workload_type", b"workload_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent: _TypeAlias = _typing.Literal["agent"]  # noqa: Y015
     _WhichOneofArgType__agent: _TypeAlias = _typing.Literal["_agent", b"_agent"]  # noqa: Y015
     _WhichOneofReturnType__credential_name: _TypeAlias = _typing.Literal["credential_name"]  # noqa: Y015
     _WhichOneofArgType__credential_name: _TypeAlias = _typing.Literal["_credential_name", b"_credential_name"]  # noqa: Y015
+    _WhichOneofReturnType__cursor: _TypeAlias = _typing.Literal["cursor"]  # noqa: Y015
+    _WhichOneofArgType__cursor: _TypeAlias = _typing.Literal["_cursor", b"_cursor"]  # noqa: Y015
     _WhichOneofReturnType__deployment_id: _TypeAlias = _typing.Literal["deployment_id"]  # noqa: Y015
     _WhichOneofArgType__deployment_id: _TypeAlias = _typing.Literal["_deployment_id", b"_deployment_id"]  # noqa: Y015
     _WhichOneofReturnType__filter: _TypeAlias = _typing.Literal["filter"]  # noqa: Y015
@@ -660,6 +666,8 @@ class ListWorkloadsRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__agent) -> _WhichOneofReturnType__agent | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__credential_name) -> _WhichOneofReturnType__credential_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cursor) -> _WhichOneofReturnType__cursor | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__deployment_id) -> _WhichOneofReturnType__deployment_id | None: ...
     @_typing.overload
@@ -688,18 +696,28 @@ class ListWorkloadsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     WORKLOADS_FIELD_NUMBER: _builtins.int
+    NEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
+    next_cursor: _builtins.str
+    """Unset on the last page."""
+    total_count: _builtins.int
+    """On all pages."""
     @_builtins.property
     def workloads(self) -> _containers.RepeatedCompositeFieldContainer[Global___ListedWorkload]: ...
     def __init__(
         self,
         *,
         workloads: _abc.Iterable[Global___ListedWorkload] | None = ...,
+        next_cursor: _builtins.str | None = ...,
+        total_count: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor", "next_cursor", b"next_cursor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["workloads", b"workloads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor", "next_cursor", b"next_cursor", "total_count", b"total_count", "workloads", b"workloads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_cursor: _TypeAlias = _typing.Literal["next_cursor"]  # noqa: Y015
+    _WhichOneofArgType__next_cursor: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_cursor) -> _WhichOneofReturnType__next_cursor | None: ...
 
 Global___ListWorkloadsResponse: _TypeAlias = ListWorkloadsResponse  # noqa: Y015
 

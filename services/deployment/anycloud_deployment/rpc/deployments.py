@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 import grpc
+from anycloud_common import paging
+from anycloud_common.paging import Listed, Page
 from anycloud_common.store import Tx
 from anycloudapi.deployment.v1 import deployments_pb2 as pb
 from anycloudapi.deployment.v1.deployments_pb2_grpc import DeploymentsServicer
@@ -43,8 +45,12 @@ class DeploymentsService(DeploymentsServicer):
         pool_id = None
         if request.HasField("node_pool"):
             pool_id = await self._pool_id(request.node_pool)
-        found = await self._store.read(partial(self._listed, pool_id=pool_id))
-        return pb.ListDeploymentsResponse(deployments=[summaries.summary(*stored) for stored in found])
+        listed = await self._store.read(partial(self._listed, pool_id=pool_id, page=paging.asked(request)))
+        return pb.ListDeploymentsResponse(
+            deployments=[summaries.summary(*stored) for stored in listed.items],
+            next_cursor=listed.next_cursor,
+            total_count=listed.total,
+        )
 
     async def CreateDeployment(self, request: pb.CreateDeploymentRequest, context: Context) -> pb.Deployment:
         asked = request.deployment
@@ -104,10 +110,11 @@ class DeploymentsService(DeploymentsServicer):
     async def _summary(self, deployment: Deployment) -> pb.Deployment:
         return summaries.summary(*await self._store.read(partial(self._stored, deployment=deployment)))
 
-    def _listed(self, conn: Connection, pool_id: str | None) -> list[Stored]:
-        found = deployments.listed(conn, pool_id)
-        counts = deployments.job_counts(conn, {one.id: one.jobs_submitted for one in found})
-        return [(one, self._tools.revisions.get(conn, one.id, one.generation), counts[one.id]) for one in found]
+    def _listed(self, conn: Connection, pool_id: str | None, page: Page) -> Listed[Stored]:
+        found = deployments.listed(conn, pool_id, page)
+        counts = deployments.job_counts(conn, {one.id: one.jobs_submitted for one in found.items})
+        revision = self._tools.revisions.get
+        return found.each(lambda one: (one, revision(conn, one.id, one.generation), counts[one.id]))
 
     def _stored(self, conn: Connection, deployment: Deployment) -> Stored:
         counts = deployments.job_counts(conn, {deployment.id: deployment.jobs_submitted})

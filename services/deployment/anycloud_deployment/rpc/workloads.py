@@ -6,7 +6,9 @@ from functools import partial
 from typing import Any
 
 import grpc
+from anycloud_common import paging
 from anycloud_common.clock import Clock
+from anycloud_common.paging import Listed, Page
 from anycloud_common.server.draining import Draining
 from anycloud_common.store import Store, Tx
 from anycloudapi.deployment.v1 import states_pb2
@@ -18,7 +20,7 @@ from anycloud_deployment.domain import jobs as life
 from anycloud_deployment.domain.jobs import Job
 from anycloud_deployment.domain.refusal import Refusal
 from anycloud_deployment.live.signals import Signals
-from anycloud_deployment.rpc import submissions
+from anycloud_deployment.rpc import found, submissions
 from anycloud_deployment.rpc import workload_messages as messages
 from anycloud_deployment.rpc.refusals import actor, answered
 from anycloud_deployment.rpc.summaries import JOB_STATES
@@ -30,8 +32,8 @@ from anycloud_deployment.store.jobs import Jobs
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _LISTED = 200
-_MOST_LISTED = 1000
 _EVENTS = 100
+_MOST_EVENTS = 1000
 _LONGEST_WAIT_MS = 20_000
 _STATES = {value: name for name, value in JOB_STATES.items()}
 _INVALID = "WORKLOAD_MANAGEMENT_REQUEST_INVALID"
@@ -62,15 +64,17 @@ class WorkloadsService(WorkloadsServicer):
         wanted = _filter(request)
         if wanted is None:
             return pb.ListWorkloadsResponse()
-        found, homes = await self._store.read(partial(_listed, wanted=wanted))
+        listed, homes = await self._store.read(partial(_listed, wanted=wanted, page=paging.asked(request, _LISTED)))
         caller = actor().id
         return pb.ListWorkloadsResponse(
-            workloads=[messages.listed(one, homes.get(one.job.deployment_id), caller) for one in found]
+            workloads=[messages.listed(one, homes.get(one.job.deployment_id), caller) for one in listed.items],
+            next_cursor=listed.next_cursor,
+            total_count=listed.total,
         )
 
     async def GetWorkloadStatus(self, request: pb.GetWorkloadStatusRequest, context: Context) -> pb.WorkloadStatus:
         limit = request.events_limit if request.HasField("events_limit") else _EVENTS
-        read = partial(_status, job_id=request.id, limit=max(1, min(limit, _MOST_LISTED)))
+        read = partial(_status, job_id=request.id, limit=max(1, min(limit, _MOST_EVENTS)))
         with answered():
             return messages.status(*await self._store.read(read))
 
@@ -116,14 +120,14 @@ class WorkloadsService(WorkloadsServicer):
         return self._jobs.submit(tx, deployment, wanted, by)
 
     def _terminate(self, job_id: str, session: str | None, by: Actor, tx: Tx) -> Job:
-        stored = _found(tx.conn, job_id)
+        stored = found.workload(tx.conn, job_id)
         if session is not None and session != stored.submission.session:
-            raise _missing(job_id)
+            raise found.missing(job_id)
         self._jobs.terminate(tx, stored.job, by)
-        return _found(tx.conn, job_id).job
+        return found.workload(tx.conn, job_id).job
 
     def _resubmit(self, job_id: str, timeout_s: float | None, session: str | None, by: Actor, tx: Tx) -> Job:
-        stored = _found(tx.conn, job_id)
+        stored = found.workload(tx.conn, job_id)
         home = deployments.get(tx.conn, stored.job.deployment_id)
         if home is None or not home.accepting:
             raise Refusal("WORKLOAD_MANAGEMENT_CONFLICT", f"The Deployment of Job {job_id} takes no more Jobs.")
@@ -133,11 +137,11 @@ class WorkloadsService(WorkloadsServicer):
         """Looks until the submission is claimed or over, or the time is; ends it itself when its deadline passes."""
         with self._signals.watch(job_id) as watch:
             while True:
-                job = (await self._store.read(partial(_found, job_id=job_id))).job
+                job = (await self._store.read(partial(found.workload, workload_id=job_id))).job
                 now = self._clock.now_ms()
                 if job.submission_revision == revision and job.overdue(now):
                     await self._store.write(partial(self._expire, job))
-                    job = (await self._store.read(partial(_found, job_id=job_id))).job
+                    job = (await self._store.read(partial(found.workload, workload_id=job_id))).job
                 outcome = life.observation(job, revision)
                 left = until - self._clock.monotonic()
                 if outcome != "pending" or left <= 0:
@@ -150,35 +154,24 @@ class WorkloadsService(WorkloadsServicer):
         self._jobs.expire(tx, job.deployment_id, job.id)
 
 
-def _found(conn: Connection, job_id: str) -> Submitted:
-    stored = job_reads.find(conn, job_id)
-    if stored is None:
-        raise _missing(job_id)
-    return stored
-
-
-def _missing(job_id: str) -> Refusal:
-    return Refusal("WORKLOAD_MANAGEMENT_NOT_FOUND", f"Workload {job_id[:80]} doesn't exist.")
-
-
 def _status(
     conn: Connection, job_id: str, limit: int
 ) -> tuple[Submitted, messages.Home | None, list[Event], int, int | None]:
-    stored = _found(conn, job_id)
+    stored = found.workload(conn, job_id)
     log, total = events.newest(conn, jobs.KIND, job_id, limit)
     home = deployments.get(conn, stored.job.deployment_id)
     pool = messages.Home(home.node_pool_id, home.node_pool_name) if home is not None else None
     return stored, pool, log, total, job_reads.ahead_of(conn, stored)
 
 
-def _listed(conn: Connection, wanted: Filter) -> tuple[list[Submitted], dict[str, messages.Home]]:
-    found = job_reads.listed(conn, wanted)
+def _listed(conn: Connection, wanted: Filter, page: Page) -> tuple[Listed[Submitted], dict[str, messages.Home]]:
+    listed = job_reads.listed(conn, wanted, page)
     homes = {}
-    for deployment_id in {one.job.deployment_id for one in found}:
+    for deployment_id in {one.job.deployment_id for one in listed.items}:
         home = deployments.get(conn, deployment_id)
         if home is not None:
             homes[deployment_id] = messages.Home(home.node_pool_id, home.node_pool_name)
-    return found, homes
+    return listed, homes
 
 
 def _filter(request: pb.ListWorkloadsRequest) -> Filter | None:
@@ -189,9 +182,7 @@ def _filter(request: pb.ListWorkloadsRequest) -> Filter | None:
     states = _states(request)
     if states is not None and not states:
         return None
-    limit = request.limit if request.HasField("limit") else _LISTED
     return Filter(
-        limit=max(1, min(limit, _MOST_LISTED)),
         since_ms=request.since_ms if request.HasField("since_ms") else None,
         deployment_id=request.deployment_id if request.HasField("deployment_id") else None,
         created_by=request.user if request.HasField("user") else None,

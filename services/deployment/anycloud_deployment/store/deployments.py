@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from anycloud_common import paging
+from anycloud_common.paging import WHOLE, Listed, Page, Source
 from anycloud_common.store import Tx
 from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
 
@@ -33,13 +35,13 @@ def get(conn: Connection, deployment_id: str) -> Deployment | None:
     return None if row is None else rows.deployment(row)
 
 
-def listed(conn: Connection, node_pool_id: str | None = None) -> list[Deployment]:
-    """All visible ones, deleted ones too, newest first."""
+def listed(conn: Connection, node_pool_id: str | None = None, page: Page = WHOLE) -> Listed[Deployment]:
+    """The visible ones, deleted ones too, newest first."""
     statement = select(deployments).where(deployments.c.visible)
     if node_pool_id is not None:
         statement = statement.where(deployments.c.node_pool_id == node_pool_id)
-    ordered = statement.order_by(deployments.c.created_at.desc(), deployments.c.id)
-    return [rows.deployment(row) for row in conn.execute(ordered)]
+    source = Source(statement, (deployments.c.created_at, deployments.c.id))
+    return paging.read(conn, [source], page, rows.deployment)
 
 
 def undeleted(conn: Connection, node_pool_ids: Collection[str] | None = None) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from anycloud_common import paging
+from anycloud_common.paging import Listed, Page, Source
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select
 
 from anycloud_deployment.domain.jobs import Job
@@ -45,7 +47,6 @@ class Submitted:
 class Filter:
     """Which Jobs a list shows; None leaves a question out. `session` is looked for in the label too."""
 
-    limit: int
     since_ms: int | None = None
     deployment_id: str | None = None
     created_by: str | None = None
@@ -96,20 +97,13 @@ def with_ids(conn: Connection, job_ids: Sequence[str]) -> dict[str, Submitted]:
     return found
 
 
-def listed(conn: Connection, wanted: Filter) -> list[Submitted]:
+def listed(conn: Connection, wanted: Filter, page: Page) -> Listed[Submitted]:
     """Newest first."""
-    found = [
-        _submitted(row)
+    sources = [
+        Source(select(table).where(*_conditions(table, wanted)), (table.c.created_at, table.c.queue_order, table.c.id))
         for table in (jobs, history)
-        for row in conn.execute(
-            select(table)
-            .where(*_conditions(table, wanted))
-            .order_by(table.c.created_at.desc(), table.c.queue_order.desc())
-            .limit(wanted.limit)
-        )
     ]
-    found.sort(key=lambda one: (one.created_at, one.queue_order), reverse=True)
-    return found[: wanted.limit]
+    return paging.read(conn, sources, page, _submitted)
 
 
 def _conditions(table: Table, wanted: Filter) -> list[ColumnElement[bool]]:
