@@ -12,7 +12,7 @@ import google.api.annotations_pb2
 from anycloud_common.rest import Binding, Codec, Invalid, load, routes
 from google.api import httpbody_pb2
 from google.protobuf import descriptor_pb2
-from grpc_tools import protoc  # type: ignore[import-untyped]
+from grpc_tools import protoc
 
 HERE = Path(__file__).parent
 PROTO = HERE.parents[2] / "proto"

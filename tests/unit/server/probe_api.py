@@ -23,7 +23,7 @@ from anycloud_common.server import Draining, ServerKit
 from anycloud_common.settings import Settings
 from anycloudapi.common.v1 import errors_pb2
 from google.api import httpbody_pb2
-from grpc_tools import protoc  # type: ignore[import-untyped]
+from grpc_tools import protoc
 
 log = logging.getLogger(__name__)
 HERE = Path(__file__).parent
