@@ -107,6 +107,8 @@ class Pod:
                 image = await self._node.agent.image(self._spec["image"])
                 argv, env = await self._command(image)
                 cwd = Path(self._spec.get("workingDir") or image["directory"] or self._volumes.root)
+                if self._stopping.is_set():  # nobody would send it the SIGTERM that is due
+                    break
                 run = next_run(self.runs)
                 run.start(self.uid, argv, env, cwd)
                 self._image_id = image["reference"]

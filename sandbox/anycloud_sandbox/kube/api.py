@@ -147,7 +147,7 @@ class Api:
             case "POST", _, (_, ""):
                 if body.get("kind", RESOURCES[key[0]].kind) != RESOURCES[key[0]].kind:
                     raise KubeError(400, "BadRequest", f"the object has kind {body['kind']}, not one of {key[0]}")
-                answer, status = self._store.create(key[0], key[1], body), 201
+                answer, status = self._store.create(key[0], key[1], body, request.query.get("fieldManager", "")), 201
             case "PUT", _, (_, "" | "status"):
                 answer = self._store.update(key, body, sub)
             case "PATCH", "application/apply-patch+yaml", (_, "" | "status"):
@@ -169,9 +169,11 @@ class Api:
         return reply(answer, status)
 
     async def _log(self, request: web.Request, pod: Json) -> web.StreamResponse:
-        """Asked of the kubelet of the Pod's Node, as the real API server does."""
+        """Asked of the kubelet of the Pod's Node, as the real API server does; empty while there is no Node."""
+        if not pod["spec"].get("nodeName"):
+            return web.Response(text="")
         meta, name = pod["metadata"], request.query.get("container") or pod["spec"]["containers"][0]["name"]
-        node = self._store.get(("nodes", "", pod["spec"].get("nodeName", "")))
+        node = self._store.get(("nodes", "", pod["spec"]["nodeName"]))
         address = next(item["address"] for item in node["status"]["addresses"] if item["type"] == "InternalIP")
         place = f"https://{address}:{dig(node, 'status.daemonEndpoints.kubeletEndpoint.Port')}/containerLogs"
         timeout, url = aiohttp.ClientTimeout(sock_connect=5), f"{place}/{meta['namespace']}/{meta['name']}/{name}"

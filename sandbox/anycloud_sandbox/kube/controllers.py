@@ -134,7 +134,8 @@ class Controllers:
 
     def _schedule(self) -> None:
         """Binds each Pod that waits to the fitting Node with the fewest Pods. CPU and memory are not counted."""
-        nodes = {node["metadata"]["name"]: node for node in self._store.all("nodes")}
+        open_ = [node for node in self._store.all("nodes") if not dig(node, "spec.unschedulable")]
+        nodes = {node["metadata"]["name"]: node for node in open_}
         used: Counter[str] = Counter()
         count: Counter[str] = Counter()
         for pod in self._store.all("pods"):
@@ -151,9 +152,8 @@ class Controllers:
                 count[name] += 1
                 used[name] += wanted
             elif not spec.get("nodeName"):
-                text = (
-                    f"0/{len(nodes)} nodes are available: {len(fitting)} fit the Pod's rules, with too few free GPUs."
-                )
+                why = f"{len(fitting)} Insufficient {GPU}" if fitting else "none fits the Pod's rules or taints"
+                text = f"0/{len(nodes)} nodes are available: {why}."
                 self._store.tell(pod, fill("unschedulable", message=text))
 
     def _replicaset(self, owner: Json) -> None:

@@ -169,7 +169,8 @@ class Store:
     def _where(self, test: Callable[[Json], bool]) -> list[Json]:
         return [obj for found in self.objects.values() for obj in found.values() if test(obj)]
 
-    def create(self, plural: str, namespace: str, body: Json) -> Json:
+    def create(self, plural: str, namespace: str, body: Json, manager: str = "") -> Json:
+        """A manager that is named owns the fields, as if it had applied them."""
         resource, meta = RESOURCES[plural], body.get("metadata") or {}
         key = (plural, namespace, meta.get("name") or meta.get("generateName", "") + secrets.token_hex(3)[:5])
         if self.find(*key):
@@ -182,7 +183,10 @@ class Store:
         meta |= {"namespace": namespace} if namespace else {}
         obj = {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
         obj |= {"status": {}} if resource.sub == "status" and plural != "nodes" else {}
-        return self._write(key, self._admitted(key, obj), "ADDED")
+        obj = self._admitted(key, obj)
+        if manager:
+            self._applied[key][manager] = merge(body, {"apiVersion": None, "kind": None})
+        return self._write(key, obj, "ADDED")
 
     def _admitted(self, key: Key, obj: Json) -> Json:
         """What the API server adds to or refuses in a new object."""

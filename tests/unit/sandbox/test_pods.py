@@ -191,6 +191,32 @@ async def test_a_deleted_pod_ends_by_sigterm_and_then_by_force(core: Any, sandbo
         assert time.monotonic() - started >= least
 
 
+async def test_a_pod_deleted_while_it_starts_does_not_wait_for_its_grace(
+    core: Any, sandbox: Sandbox, namespace: str
+) -> None:
+    async def gone() -> bool:
+        return not (await core.list_namespaced_pod(namespace)).items
+
+    for pause in (0, 0.02, 0.05, 0.1, 0.2):
+        await core.create_namespaced_pod(namespace, pod(f"early-{int(pause * 100)}"))
+        await asyncio.sleep(pause)
+        await core.delete_collection_namespaced_pod(namespace)
+        await sandbox.until(gone, 20)
+
+
+async def test_a_cordoned_node_takes_no_pods(core: Any, sandbox: Sandbox, namespace: str) -> None:
+    merge = "application/merge-patch+json"
+    body = pod("one")
+    body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "pool-1"}
+    await core.patch_node("pool-1", {"spec": {"unschedulable": True}}, _content_type=merge)
+    await core.create_namespaced_pod(namespace, body)
+    await asyncio.sleep(0.3)
+    assert (await core.read_namespaced_pod("one", namespace)).spec.node_name is None
+    assert await core.read_namespaced_pod_log("one", namespace) == ""
+    await core.patch_node("pool-1", {"spec": {"unschedulable": None}}, _content_type=merge)
+    await ready(sandbox, core, namespace, "one")
+
+
 async def test_a_pods_whole_process_tree_ends_with_it(core: Any, sandbox: Sandbox, namespace: str) -> None:
     script = "setsid sleep 4711 & setsid sh -c 'sleep 4712 & sleep 4713' & echo $!; exec sleep 4714"
     body = pod("one", "/bin/sh", "-c", script)
