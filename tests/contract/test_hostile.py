@@ -138,7 +138,7 @@ def replaced(body: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[st
     return {**body, name: replaced(body[name], tuple(rest), value) if rest else value}
 
 
-RICH = {
+RICH: dict[str, dict[str, Any]] = {
     "create_node_pool": {"cluster": "c", "region": "r", "zone": "z"},
     "create_deployment": {
         "command": ["c"],
@@ -183,7 +183,7 @@ def wrong_values(body: dict[str, Any], path: tuple[str, ...]) -> list[Any]:
     for name in path:
         right = right[name]
     others: list[Any] = [{"x": {}}, [[]], "", 2**53, 1.5, True]
-    same = {bool: [True], str: [""], list: [], float: [], int: []}
+    same: dict[type, list[Any]] = {bool: [True], str: [""], list: [], float: [], int: []}
     wrong = [one for one in others if type(one) is not type(right) and one not in same.get(type(right), [])]
     if type(right) is int and path[-1] != "timeout":
         wrong += [2**53, -(2**53), 2**64, "1"]
