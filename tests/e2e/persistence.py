@@ -30,9 +30,12 @@ class Persistence:
     ledger: Path
     meanwhile: Look = field(default=lambda: None)
     last: tuple[tuple[str, ...], Done] | None = None
+    attempted: bool = False
+    standing: bool = False
 
     def make(self) -> None:
-        """From a running installation to a Deployment that takes Jobs."""
+        """From a running installation to a Deployment that takes Jobs; then it is `standing`."""
+        self.attempted = True
         self.use("local")
         self.image()
         self.credential()
@@ -41,11 +44,12 @@ class Persistence:
         self.credential()
         self.made("node-pool", POOL, *PLACE, "--vm-type", "m5.large", "--min-vms", str(VMS), "--max-vms", str(VMS))
         self.made("deployment", DEPLOYMENT, IMAGE, "--node-pool", POOL)
+        self.standing = True
 
     def unmake(self) -> None:
         """Everything back, in the order that is demanded."""
-        url = self.hosted_url()
-        self.use(url)
+        self.standing = False
+        self.use(self.hosted_url())
         self.gone("deployment", DEPLOYMENT)
         self.gone("node-pool", POOL)
         self.use("local")

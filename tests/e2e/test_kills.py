@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import pytest
-from anycloud_supervisor.identity import Identity
 
 from tests.e2e.persistence import VMS, Persistence
-from tests.support.installation import SERVICES, Installation, kill, until
+from tests.support.installation import ANYCLOUD, SERVICES, Installation, kill, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -82,6 +83,15 @@ def flow(installation: Installation) -> Persistence:
     return Persistence(installation, installation.directory.with_name("ledger"))
 
 
+@pytest.fixture
+def standing(flow: Persistence) -> Persistence:
+    """All is made; by the first test, or here for one that runs alone."""
+    if not flow.attempted:
+        flow.make()
+    assert flow.standing, "the flow was not made"
+    return flow
+
+
 @pytest.mark.req("CL-001")
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_the_flow_completes_while_its_processes_are_killed(
@@ -106,19 +116,19 @@ def under_kills(flow: Persistence, killer: Killer, seed: str, work: Callable[[],
 @pytest.mark.parametrize("seed", range(ROUNDS))
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_jobs_complete_although_a_process_is_killed(
-    flow: Persistence, killer: Killer, installation: Installation, name: str, seed: int
+    standing: Persistence, killer: Killer, installation: Installation, name: str, seed: int
 ) -> None:
     jobs = [f"job-{name.replace('/', '-').replace(' ', '-')}-{seed}-{number}" for number in range(JOBS)]
     if name in ENDS_THE_WORKER:
         jobs[1] += "-long"
     before = until(lambda: installation.process(name), 30)
-    flow.submit(jobs)
+    standing.submit(jobs)
     if name in ENDS_THE_WORKER:
-        until(lambda: flow.begun(jobs[1]), 30)
+        until(lambda: standing.begun(jobs[1]), 30)
     time.sleep(random.Random(f"{name} {seed}").uniform(0, 1.2))
     assert killer.kill(name)
-    flow.wait(jobs)
-    see_that_jobs_ran_once(flow, jobs, again=jobs[1:2] if name in ENDS_THE_WORKER else [])
+    standing.wait(jobs)
+    see_that_jobs_ran_once(standing, jobs, again=jobs[1:2] if name in ENDS_THE_WORKER else [])
     see_that_nothing_is_doubled(installation)
     assert until(lambda: installation.process(name), 60) != before
 
@@ -143,44 +153,69 @@ def see_that_nothing_is_doubled(installation: Installation) -> None:
     assert len(installation.bought("addresses")) == 1
 
 
-def test_after_a_power_cut_everything_goes_on(flow: Persistence, killer: Killer, installation: Installation) -> None:
+def test_after_a_power_cut_everything_goes_on(
+    standing: Persistence, killer: Killer, installation: Installation
+) -> None:
     jobs = [f"job-cut-{number}" for number in range(JOBS)]
     jobs[1] += "-long"
-    flow.submit(jobs)
-    until(lambda: flow.begun(jobs[1]), 30)
+    standing.submit(jobs)
+    until(lambda: standing.begun(jobs[1]), 30)
     while left := installation.processes():
         for process in left:
             kill(process.identity)
     installation.start()
-    flow.wait(jobs)
-    see_that_jobs_ran_once(flow, jobs, again=jobs[1:2])
+    standing.wait(jobs)
+    see_that_jobs_ran_once(standing, jobs, again=jobs[1:2])
     see_that_nothing_is_doubled(installation)
 
 
 def test_jobs_sent_during_kills_are_admitted_once(
-    flow: Persistence, killer: Killer, installation: Installation
+    standing: Persistence, killer: Killer, installation: Installation
 ) -> None:
     jobs = [f"job-during-{number}" for number in range(3 * JOBS)]
     for number, name in enumerate(["hosted/envoy", "hosted/deployment", "hosted/cluster"]):
         assert killer.kill(name)
-        flow.submit(jobs[number * JOBS : (number + 1) * JOBS])
-    flow.wait(jobs)
-    see_that_jobs_ran_once(flow, jobs)
+        standing.submit(jobs[number * JOBS : (number + 1) * JOBS])
+    standing.wait(jobs)
+    see_that_jobs_ran_once(standing, jobs)
     listed = Counter(job["id"] for job in installation.ask("job", "list", "-n", "1000"))
     assert all(listed[job] == 1 for job in jobs)
 
 
 def test_everything_is_deleted_while_processes_are_killed(
-    flow: Persistence, killer: Killer, installation: Installation
+    standing: Persistence, killer: Killer, installation: Installation
 ) -> None:
-    under_kills(flow, killer, "unmake", flow.unmake)
+    under_kills(standing, killer, "unmake", standing.unmake)
     assert {machine["state"] for machine in installation.bought("machines")} == {"terminated"}
     assert installation.bought("networks") == []
     assert installation.bought("addresses") == []
 
 
-def test_stop_ends_everything_after_all_that(installation: Installation) -> None:
-    identities: list[Identity] = [process.identity for process in installation.processes()]
+def test_stop_ends_everything_after_all_that(flow: Persistence, installation: Installation) -> None:
+    identities = [process.identity for process in installation.processes()]
+    assert identities
     installation.cli("api", "stop")
     assert not any(identity.alive for identity in identities)
     assert installation.processes() == []
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["supervisor"], "The supervisor of the local API ended without a word."),
+        (["installer/migrate"], "migrate didn't start: killed by SIGKILL"),
+        (["sandbox", "nodeagent", "installer/nodepool", "installer/envoy"], None),
+    ],
+)
+def test_a_process_killed_while_it_starts_is_told_or_started_again(
+    flow: Persistence, installation: Installation, names: list[str], said: str | None
+) -> None:
+    installation.cli("api", "stop")
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    starting = subprocess.Popen([str(ANYCLOUD), "api", "start", "--sandbox"], env=installation.environment, **pipes)
+    for name in names:
+        kill(until(lambda name=name: installation.process(name), 30, pause=0.01))  # type: ignore[misc]
+    _, told = starting.communicate(timeout=60)
+    assert starting.returncode == (0 if said is None else 1), told
+    assert said is None or said in told.splitlines()[-1]
+    installation.start()

@@ -248,6 +248,8 @@ def _name(words: list[str], variables: list[str], entry: Path) -> str:
         return {"local": "supervisor", "hosted": "hosted/supervisor"}.get(words[3], "cli")
     if module == "anycloud_sandbox":
         return "sandbox" if words[3] == "serve" else "nodeagent"
+    if module == "anycloud_release.migrate":
+        return f"{installer_or_hosted}/migrate"
     if module.removeprefix("anycloud_") in SERVICES:
         return f"{installer_or_hosted}/{module.removeprefix('anycloud_')}"
     if program == "envoy":
