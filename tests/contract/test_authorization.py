@@ -15,7 +15,7 @@ import pytest
 
 from tests.contract import wire
 from tests.contract.operations import OPERATIONS, OURS, Operation
-from tests.contract.world import SIGN_IN, Api, World
+from tests.contract.world import SIGN_IN, Api, World, connection
 
 EVERY = [*OPERATIONS, *OURS]
 UNKNOWN = {"user": "UNAUTHORIZED", "sign-in": "UNAUTHORIZED", "workload": "WORKLOAD_UNAUTHORIZED"}
@@ -39,8 +39,7 @@ def call(api: Api, operation: Operation, authorization: str | None, path: str = 
     sent.pop("authorization")
     if authorization is not None:
         sent["authorization"] = authorization
-    transport = httpx.HTTPTransport(local_address=next(_addresses))
-    with httpx.Client(transport=transport, headers=sent, timeout=30) as client:
+    with connection(sent, next(_addresses)) as client:
         url = f"{api.url}/v1{path or operation.url}"
         body = {"json": operation.body} if operation.body_argument else {}
         return client.request(operation.verb, url, params=operation.query, **body)
@@ -171,7 +170,7 @@ def test_internal_methods_and_the_callers_word_for_itself_are_nothing_worth(worl
 
 
 def test_guessing_is_slowed_down_by_address_and_never_a_valid_token(hosted: Api) -> None:
-    with httpx.Client(transport=httpx.HTTPTransport(local_address="127.88.1.1"), timeout=30) as client:
+    with connection({}, "127.88.1.1") as client:
 
         def ask(token: str) -> tuple[int, float]:
             began = time.monotonic()

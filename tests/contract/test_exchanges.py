@@ -15,7 +15,7 @@ import yaml
 
 from tests.contract import wire
 from tests.contract.operations import OPERATIONS, Operation
-from tests.contract.world import SIGN_IN, VERSION, Api, World
+from tests.contract.world import SIGN_IN, VERSION, Api, World, connection
 
 HERE = Path(__file__).parent / "exchanges"
 SCENARIOS: dict[str, list[dict[str, Any]]] = {
@@ -85,7 +85,7 @@ def send(step: dict[str, Any], values: dict[str, Any], api: Api) -> httpx.Respon
     method, _, path = wire.filled(step["call"], values).partition(" ")
     given = {**api.headers, **{name: str(wire.filled(text, values)) for name, text in step.get("headers", {}).items()}}
     headers = {name: text for name, text in given.items() if name not in step.get("without", [])}
-    with httpx.Client(headers=headers, timeout=30, trust_env=False) as client:
+    with connection(headers) as client:
         if "body" in step:
             return client.request(method, f"{api.url}/v1{path}", json=wire.filled(step["body"], values))
         return client.request(method, f"{api.url}/v1{path}")

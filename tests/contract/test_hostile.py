@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract import wire
 from tests.contract.operations import OPERATIONS, Operation
-from tests.contract.world import SIGN_IN, Api, World
+from tests.contract.world import SIGN_IN, Api, World, connection
 
 # The codes of a body without the declared form, where it isn't "undeclared".
 INVALID = {
@@ -74,7 +74,7 @@ def send(api: Api, operation: Operation, content: bytes, kind: str | None = "app
     headers = {**api.headers, "idempotency-key": "00000000-0000-4000-8000-000000000000"}
     if kind is not None:
         headers["content-type"] = kind
-    with httpx.Client(headers=headers, timeout=30, trust_env=False) as client:
+    with connection(headers) as client:
         return client.request(operation.verb, f"{api.url}/v1{operation.url}", content=content, params=operation.query)
 
 
@@ -203,7 +203,7 @@ def test_a_large_body_is_read_and_judged(hosted: Api, size: int) -> None:
 def test_a_body_that_is_too_large_is_not_read(hosted: Api, chunked: bool) -> None:
     size = (8 << 20) + 1
     content: Any = iter([b"x" * (1 << 20)] * 9) if chunked else b"x" * size
-    with httpx.Client(headers={**hosted.headers, "content-type": "application/json"}, timeout=30) as client:
+    with connection({**hosted.headers, "content-type": "application/json"}) as client:
         answer = client.post(f"{hosted.url}/v1/workloads", content=content)
     assert "8 MiB" in wire.check_refused(answer, 413, "PAYLOAD_TOO_LARGE", defined=False)
 
@@ -270,14 +270,13 @@ def test_headers_that_are_too_large(hosted: Api) -> None:
 def raw(api: Api, line: str) -> tuple[int, dict[str, str], bytes]:
     """Sends a request line (and headers) byte for byte; status, headers and body of the answer."""
     url = httpx.URL(api.url)
-    sent = {"host": url.netloc.decode(), "connection": "close", **api.headers}
+    sent = {"host": url.netloc.decode(), **api.headers}
     text = line + "\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sent.items()) + "\r\n"
-    with socket.create_connection((url.host, url.port), timeout=20) as connection:
-        connection.sendall(text.encode())
-        received = b""
-        while chunk := connection.recv(65536):
-            received += chunk
-    head, _, body = received.partition(b"\r\n\r\n")
-    first, *rest = head.decode().split("\r\n")
-    headers = dict(one.split(": ", 1) for one in rest)
-    return int(first.split()[1]), headers, body
+    with socket.create_connection((url.host, url.port), timeout=20) as connected, connected.makefile("rb") as answer:
+        connected.sendall(text.encode())
+        status = int(answer.readline().split()[1])
+        headers = {}
+        while header := answer.readline().strip():
+            name, _, value = header.decode().partition(": ")
+            headers[name] = value
+        return status, headers, b"" if line.startswith("HEAD") else answer.read(int(headers["content-length"]))
