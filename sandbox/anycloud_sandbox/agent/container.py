@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from anycloud_sandbox.kube.store import dig, seconds_of
 from anycloud_sandbox.state import Json
 
 LOG_BYTES = 1 << 20
+MARK = "ANYCLOUD_SANDBOX_RUN"  # in the environment of every process of a container: its run's directory
 
 
 class Run:
@@ -26,15 +28,17 @@ class Run:
         self.folder, self.number = folder, int(folder.name)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, pod_uid: str, argv: list[str], env: dict[str, str], cwd: Path) -> None:
+    def start(self, pod_uid: str, image: str, argv: list[str], env: dict[str, str], cwd: Path) -> None:
         """The shim is recorded before it is told what to start: no command runs that no record names."""
         self.folder.mkdir(mode=0o700, parents=True)
         command = [sys.executable, "-I", "-S", shim.__file__, str(self.folder)]
+        env = env | {MARK: str(self.folder)}
         with (self.folder / "shim.err").open("wb") as err:
             self._process = subprocess.Popen(  # noqa: S603
                 command, env=env, cwd=cwd, stdin=subprocess.PIPE, stdout=err, stderr=err, start_new_session=True
             )
-        record = {"pid": self._process.pid, "startTime": _start_time(self._process.pid), "podUid": pod_uid}
+        record: Json = {"pid": self._process.pid, "startTime": _start_time(self._process.pid)}
+        record |= {"podUid": pod_uid, "image": image}
         (self.folder / "shim.json").write_text(json.dumps(record))
         assert self._process.stdin
         self._process.stdin.write(json.dumps({"argv": argv, "logBytes": LOG_BYTES}).encode() + b"\n")
@@ -45,6 +49,11 @@ class Run:
         """Of the shim while it lives, else 0; a number that was given to another process since does not count."""
         record = _read(self.folder / "shim.json") or {"pid": 0, "startTime": 0}
         return int(record["pid"]) if _start_time(record["pid"]) == record["startTime"] else 0
+
+    @property
+    def image(self) -> str:
+        """The pinned reference that it was started from."""
+        return str((_read(self.folder / "shim.json") or {}).get("image", ""))
 
     @property
     def exit(self) -> Json | None:
@@ -73,6 +82,8 @@ class Run:
                 os.close(descriptor)
         if self._process:
             self._process.wait()
+        if not (self.folder / "exit.json").exists():
+            await asyncio.to_thread(_end_all, self.folder)
         return self.exit or {}
 
 
@@ -93,6 +104,23 @@ def kill_everything(machine: Path, pod: str = "*", number: int = signal.SIGUSR1)
     """Power cut: every container that is recorded on a machine (or of one Pod) ends now."""
     for record in machine.glob(f"pods/{pod}/runs/*/shim.json"):
         Run(record.parent).signal(number)
+
+
+def _end_all(folder: Path) -> None:
+    """What a killed shim left: all processes of a container end together."""
+    mark = f"{MARK}={folder}".encode()
+    while left := [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if _says(path, mark)]:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _says(environ: Path, mark: bytes) -> bool:
+    try:
+        return mark in environ.read_bytes().split(b"\0")
+    except OSError:  # it has ended, or is another user's
+        return False
 
 
 def _read(path: Path) -> Json | None:

@@ -37,7 +37,7 @@ class Pod:
         self._stopping, self.changed, self._gone, self._told = asyncio.Event(), asyncio.Event(), False, Json()
         self._run: Run | None = next(reversed(runs_in(self.runs)), None)  # one that an earlier agent left is adopted
         self._waiting = ("", "") if self._run else ("ContainerCreating", "")
-        self._passed, self._image_id, self._done = False, "", False
+        self._passed, self._done = False, False
         self.task = asyncio.create_task(self._live())
 
     def update(self, obj: Json) -> None:
@@ -110,8 +110,7 @@ class Pod:
                 if self._stopping.is_set():  # nobody would send it the SIGTERM that is due
                     break
                 run = next_run(self.runs)
-                run.start(self.uid, argv, env, cwd)
-                self._image_id = image["reference"]
+                run.start(self.uid, image["reference"], argv, env, cwd)
                 return run
             except aiohttp.ClientResponseError as error:
                 reason = "ErrImagePull" if delay == 1.0 else "ImagePullBackOff"
@@ -200,7 +199,7 @@ class Pod:
         container = {
             "name": name,
             "image": self._spec["image"],
-            "imageID": self._image_id,
+            "imageID": runs[-1].image if runs else "",
             "state": state,
             "ready": ready,
         }

@@ -16,7 +16,16 @@ from tests.unit.sandbox.pods import SLEEP, condition, pod, ready
 
 
 def exists(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+    """Whether it still runs; one that has ended may wait long to be collected."""
+    try:
+        return stat(pid)[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def stat(pid: int) -> list[str]:
+    """State, parent, and so on: the fields after the name."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 async def furnish(sandbox: Sandbox, core: Any, made: Management) -> Any:
@@ -47,6 +56,8 @@ async def test_a_killed_agents_containers_are_adopted_and_never_doubled(tmp_path
             for _ in range(3):
                 sandbox.end_agent(signal.SIGKILL)
                 sandbox.start_agent()
+            adopted = await ready(sandbox, core, "default", "one")
+            assert adopted.status.container_statuses[0].image_id == before.status.container_statuses[0].image_id != ""
             await core.delete_namespaced_pod("one", "default", grace_period_seconds=5)
             await sandbox.until(lambda: not exists(pid))
 
@@ -55,6 +66,32 @@ async def test_a_killed_agents_containers_are_adopted_and_never_doubled(tmp_path
 
             await sandbox.until(gone)
             assert before.status.container_statuses[0].restart_count == 0
+
+
+async def test_all_processes_of_a_container_end_with_its_shim_before_it_is_started_again(tmp_path: Path) -> None:
+    async with Sandbox(tmp_path) as sandbox:
+        made = await sandbox.management()
+        async with api_client(made) as api:
+            core: Any = client.CoreV1Api(api)
+            await furnish(sandbox, core, made)
+            sandbox.image("test/parent", ["sh", "-c", "sleep 600 & echo started $$ $!; wait"])
+            await core.create_namespaced_pod("default", pod("two", image="test/parent"))
+            await ready(sandbox, core, "default", "two")
+
+            async def started() -> list[str]:
+                return list((await core.read_namespaced_pod_log("two", "default")).split()[1:])
+
+            parent, child = map(int, await sandbox.until(started))
+            os.kill(int(stat(parent)[1]), signal.SIGKILL)
+
+            async def again() -> Any:
+                found = (await core.read_namespaced_pod("two", "default")).status.container_statuses[0]
+                return found if found.restart_count == 1 and found.ready else None
+
+            status = await sandbox.until(again)
+            assert status.last_state.terminated.exit_code == 137
+            assert not exists(parent)
+            assert not exists(child)
 
 
 async def test_a_container_that_ended_without_an_agent_is_reported_and_restarted_once(tmp_path: Path) -> None:
