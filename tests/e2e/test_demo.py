@@ -86,7 +86,7 @@ def bystander() -> Iterator[Identity]:
     process.wait()
 
 
-@pytest.mark.req("CL-002", "CL-003")
+@pytest.mark.req("CL-002", "CLI-010")
 def test_every_command_of_the_demo_tells_what_became_of_it(first: Transcript, installation: Installation) -> None:
     start = first.said("anycloud api start")
     ready = ("sandbox", "nodeagent", "cluster", "nodepool", "deployment", "release", "envoy")
@@ -101,9 +101,10 @@ def test_every_command_of_the_demo_tells_what_became_of_it(first: Transcript, in
     assert re.fullmatch(r"deployment/dep-\w{12}  running", deployment[-1])
     assert "✓ ready  Ready for Jobs." in first.said("anycloud deployment status")
     assert first.text.rstrip().endswith("make stop")
+    assert "\x1b" not in first.text
 
 
-@pytest.mark.req("CL-055", "CL-092")
+@pytest.mark.req("CL-055", "CL-057")
 def test_watching_the_cluster_shows_its_states_in_order_and_ends_with_the_next_step(first: Transcript) -> None:
     watched = first.said("anycloud cluster status demo --watch")
     order = ["provisioning", "initializing", "starting", "running"]
@@ -141,6 +142,7 @@ def claims(installation: Installation) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.req("CLI-008")
 @pytest.mark.parametrize(
     "words",
     [
@@ -162,6 +164,7 @@ def test_stdout_of_json_is_one_document(first: Transcript, installation: Install
     assert installation.ask(*(word.replace("~", " ") for word in words.split())) is not None
 
 
+@pytest.mark.req("CLI-008")
 def test_stdout_of_followed_json_is_one_value_a_line(first: Transcript, installation: Installation) -> None:
     job = first.jobs[0]
     waited = installation.cli("wait", job, "deployment/demo-worker", "node-pool/demo-pool", "--json").records
@@ -172,6 +175,7 @@ def test_stdout_of_followed_json_is_one_value_a_line(first: Transcript, installa
     assert any(job in line["text"] for line in logged)
 
 
+@pytest.mark.req("CLI-009", "CLI-011")
 def test_a_refusal_leaves_stdout_empty_with_json_too(first: Transcript, installation: Installation) -> None:
     for extra in ([], ["--json"]):
         refused = installation.cli("node-pool", "status", "no-such-pool", *extra, code=1)
@@ -186,8 +190,7 @@ def test_a_second_run_makes_nothing_again_and_is_quick(first: Transcript, instal
     assert len(second.jobs) == JOBS
     assert not set(second.jobs) & set(first.jobs)
     assert all(len(executions) == 1 for executions in claims(installation).values())
-    assert second.seconds < first.seconds
-    assert second.seconds < 30
+    assert second.seconds < max(first.seconds, 30)
     machines = installation.bought("machines")
     assert sorted(machine["tags"]["anycloud_role"] for machine in machines) == ["management", "pool", "pool"]
 
@@ -219,7 +222,7 @@ def test_a_later_start_brings_everything_back(first: Transcript, installation: I
     assert all(len(of_job) == 1 for of_job in executions.values())
 
 
-@pytest.mark.req("CL-102", "CL-103")
+@pytest.mark.req("CL-002", "CL-102", "CL-103", "CLI-003")
 def test_deleting_goes_in_order_and_each_refusal_names_the_next_command(
     first: Transcript, installation: Installation
 ) -> None:
@@ -273,7 +276,7 @@ def deleted(deployment: dict[str, Any]) -> bool:
     return deployment["deletedAt"] is not None and not deployment["status"]["releasing"]
 
 
-@pytest.mark.req("CL-099")
+@pytest.mark.req("CL-097", "CL-099", "NP-002")
 def test_after_the_deletes_nothing_is_left_in_the_cloud(installation: Installation) -> None:
     assert {machine["state"] for machine in installation.bought("machines")} == {"terminated"}
     assert installation.bought("networks") == []

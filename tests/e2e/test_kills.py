@@ -113,6 +113,7 @@ def under_kills(flow: Persistence, killer: Killer, seed: str, work: Callable[[],
         flow.meanwhile = lambda: None
 
 
+@pytest.mark.req("JB-006", "DP-001")
 @pytest.mark.parametrize("seed", range(ROUNDS))
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_jobs_complete_although_a_process_is_killed(
