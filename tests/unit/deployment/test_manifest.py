@@ -160,13 +160,15 @@ def test_binds_are_empty_directories_and_shm_is_memory() -> None:
     ]
 
 
-@pytest.mark.req("DP-019", "DP-021", "DP-023", "OPEN-070")
+@pytest.mark.req("DP-019", "DP-020", "DP-021", "DP-023", "OPEN-070")
 def test_a_probe_is_a_native_exec_probe_with_the_given_timings_only() -> None:
     found = revision(probe=Probe(("/check", "$VAR", "&&", "x"), period_seconds=2))
     assert container(found)["readinessProbe"] == {
         "exec": {"command": ["/check", "$VAR", "&&", "x"]},
         "periodSeconds": 2,
     }
+    assert "initContainers" not in pod_spec(found), "nothing is put into the container"
+    assert pod_spec(found)["volumes"] == pod_spec(revision())["volumes"]
 
 
 @pytest.mark.req("DP-118")

@@ -15,8 +15,10 @@ from anycloud_common.server.draining import Draining
 from anycloud_common.store import Store
 from anycloud_deployment.app import Outside, Service
 from anycloud_deployment.domain.model import PodFact
+from anycloud_deployment.domain.observe import PROBE_FAILING
 from anycloud_deployment.gateways.kube import KubeObjects
 from anycloud_deployment.live.world import World
+from anycloudapi.common.v1 import types_pb2
 from anycloudapi.deployment.v1 import deployments_pb2, jobs_pb2
 
 from tests.support.sandbox import Management, Sandbox, bootstrap_secret
@@ -87,6 +89,17 @@ class RealRig(Rig):
         self.act_as()
         stream = self.service.deployments_rpc.StreamLogs(deployments_pb2.StreamLogsRequest(id=reference), NO_CONTEXT)
         return [line.text async for line in stream]
+
+    async def said(self, reference: str, line: str) -> None:
+        """Returns once the container has written that line."""
+        for _ in range(100):
+            try:
+                if line in await self.logged(reference):
+                    return
+            except ApiError:
+                pass
+            await asyncio.sleep(0.1)
+        raise TimeoutError("the container doesn't say it")
 
     async def token_of(self, reference: str) -> str:
         """The projected token, as the container printed it."""
@@ -182,3 +195,73 @@ async def test_trouble_on_a_cluster_is_seen_and_survived(real: tuple[RealRig, Sa
     offer = await rig.candidate(made.id, again, 5000)
     assert offer is not None
     await rig.claim(made.id, again, offer, execution(2))
+
+
+PROBED = """
+echo up; echo "token $(cat "$ANYCLOUD_WORKLOAD_TOKEN_FILE")"
+while ! test -e "$DATA/go"; do sleep 0.05; done
+touch "$DATA/ready"
+while ! test -e "$DATA/crash"; do sleep 0.05; done
+rm "$DATA/crash"
+"""
+
+
+async def probed(rig: RealRig, sandbox: Sandbox) -> str:
+    """A Deployment with a bind, that is ready once somebody puts a file there."""
+    sandbox.image("test/probed", ["/bin/sh", "-c", PROBED])
+    command = ["/usr/bin/test", "-e", "/data/ready"]
+    probe = deployments_pb2.ReadinessProbe(exec=deployments_pb2.ReadinessProbe.Exec(command=command), period_seconds=1)
+    options = types_pb2.DockerOptions(binds=types_pb2.StringList(values=["/data"]))
+    made = await rig.create(image="test/probed", env={"DATA": "/data"}, readiness_probe=probe, docker_options=options)
+    await rig.said("voice", "up")
+    return made.id
+
+
+def bind_of(sandbox: Sandbox, pod: PodFact) -> Path:
+    """Where the Pod's /data is on this machine."""
+    return next(sandbox.state.rglob(f"*{pod.uid}*/rootfs/data"))
+
+
+@pytest.mark.req("DP-022", "DP-063", "DP-064", "DP-068")
+async def test_a_probe_reads_a_bind_that_outlives_the_container_and_the_jobs_but_not_the_pod(
+    real: tuple[RealRig, Sandbox],
+) -> None:
+    rig, sandbox = real
+    deployment_id = await probed(rig, sandbox)
+    status = (await rig.get("voice")).status
+    assert (status.ready, status.application_ready, status.reason) == (False, False, PROBE_FAILING)
+    [pod] = rig.world.pods(deployment_id)
+    data = bind_of(sandbox, pod)
+    (data / "go").touch()
+    assert (await rig.ready_pod("voice", 1)).uid == pod.uid
+    rig.tokens[pod.uid] = await rig.token_of("voice")
+    for number in (1, 2):
+        await rig.submit("voice", f"job-{number}")
+        await rig.pick_up(deployment_id, pod, execution(number))
+        (data / f"of-job-{number}").touch()
+        await rig.report(deployment_id, pod, f"job-{number}", execution(number))
+        await rig.clean_up(deployment_id, pod, f"job-{number}", execution(number))
+    (data / "crash").touch()
+    await sandbox.until(lambda: rig.world.pods(deployment_id)[0].restarts == 1)
+    again = await rig.ready_pod("voice", 1)
+    assert (again.uid, again.restarts) == (pod.uid, 1)
+    assert {path.name for path in data.iterdir()} == {"go", "ready", "of-job-1", "of-job-2"}
+    await rig.update("voice", max_concurrent_jobs_per_replica=2)
+    await sandbox.until(lambda: [one.generation for one in rig.world.pods(deployment_id)] == [2])
+    [new] = rig.world.pods(deployment_id)
+    await rig.said("voice", "up")
+    assert list(bind_of(sandbox, new).iterdir()) == []
+
+
+@pytest.mark.req("DP-054", "DP-031")
+async def test_a_pod_waits_rather_than_land_on_another_pools_node(real: tuple[RealRig, Sandbox]) -> None:
+    rig, sandbox = real
+    rig.pools.pools["np-2"] = replace(rig.pools.pools[POOL.id], id="np-2", name="second")
+    made = await rig.create(image="test/worker", node_pool="np-2")
+
+    async def unplaced() -> bool:
+        return "can't place" in (await rig.get("voice")).status.reason
+
+    await sandbox.until(unplaced)
+    [waiting] = rig.world.pods(made.id)
+    assert waiting.node is None, "the idle Nodes of a sibling pool and of the management aren't for it"
