@@ -41,7 +41,7 @@ _PARAMETERS: Final = {
         "name": "idempotency-key",
         "in": "header",
         "required": True,
-        "description": "Id of the execution, a UUID that the caller chose. Repeated with it, the call answers the same.",
+        "description": "Id of the execution, a UUID that the caller chose. A repeated call with it answers the same.",
         "schema": {"type": "string", "format": "uuid"},
     },
 }
