@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ SMALL = Resources(0, 100, False, 134_217_728, False)
 
 
 def revision(resources: Resources = SMALL, generation: int = 3, **spec: Any) -> Revision:
-    return Revision(generation, Spec(**{"image": "acme/model:v3", **spec}), resources, "adm-1", 1, 0)
+    return Revision(generation, Spec(**{"image": "acme/model:v3", **spec}), resources, "adm-1", 0)
 
 
 def pod_spec(found: Revision) -> dict[str, Any]:
@@ -191,6 +192,14 @@ def test_several_replicas_are_replaced_without_surge() -> None:
     spec = manifest.deployment(PLACE, revision(replicas=3))["spec"]
     assert spec["replicas"] == 3
     assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+
+
+@pytest.mark.req("DP-096")
+def test_the_fingerprint_tells_pods_apart_and_not_revisions() -> None:
+    first = manifest.fingerprint(PLACE, revision())
+    assert manifest.fingerprint(PLACE, revision(generation=4)) == first
+    assert manifest.fingerprint(PLACE, revision(image="acme/model:v4")) != first
+    assert manifest.fingerprint(replace(PLACE, public_url="http://elsewhere"), revision()) != first
 
 
 def test_the_secret_and_the_account_bear_owner_and_intent() -> None:

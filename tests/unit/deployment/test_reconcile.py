@@ -254,12 +254,18 @@ async def test_earlier_holds_are_released_once_the_old_pods_are_gone(rig: Rig) -
     assert await releasing() == first
 
 
+def run_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another version of the API may do."""
+    pod = manifest._pod
+    monkeypatch.setattr(manifest, "_pod", lambda *given: {**pod(*given), "priorityClassName": "high"})
+
+
 @pytest.mark.req("DP-096", "DP-095")
 async def test_another_way_to_run_replicas_starts_one_revision_by_itself(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployment_id, _ = await rig.running()
-    monkeypatch.setattr(manifest, "TEMPLATE", manifest.TEMPLATE + 1)
+    run_otherwise(monkeypatch)
     await rig.restart()
     for _ in range(3):
         await settled(rig, deployment_id)
@@ -267,6 +273,30 @@ async def test_another_way_to_run_replicas_starts_one_revision_by_itself(
     assert (await rig.stored(deployment_id)).generation == 2
     assert (await reasons(rig, deployment_id)).count("template-changed") == 1
     assert len(rig.holds.held) == 1, "the same admission carries it"
+
+
+@pytest.mark.req("DP-098")
+@pytest.mark.parametrize("upgraded", [False, True])
+async def test_another_way_to_run_replicas_waits_for_running_jobs(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, upgraded: bool
+) -> None:
+    deployment_id, pod = await rig.running()
+    await rig.submit("voice", "job-1")
+    await rig.pick_up(deployment_id, pod, KEY)
+    if upgraded:
+        await rig.update("voice", image="acme/model:v2")
+    run_otherwise(monkeypatch)
+    await rig.restart()
+    before = rig.cluster.body("Deployment", deployment_id)
+    for _ in range(3):
+        await rig.reconcile(deployment_id)
+        assert rig.cluster.body("Deployment", deployment_id) == before
+    await rig.report(deployment_id, pod, "job-1", KEY)
+    await rig.clean_up(deployment_id, pod, "job-1", KEY)
+    for _ in range(3):
+        await settled(rig, deployment_id)
+    assert rig.cluster.body("Deployment", deployment_id)["spec"]["template"]["spec"]["priorityClassName"] == "high"
+    assert (await rig.stored(deployment_id)).generation == 2
 
 
 @pytest.mark.req("DP-097", "DP-098")

@@ -1,11 +1,13 @@
 """The Kubernetes objects of a Deployment: a ServiceAccount, a Secret and an apps/v1 Deployment, each named by its id.
 
-TEMPLATE is the version of this module's way to run replicas. Raising it starts one revision of every Deployment.
+Whatever changes a Pod here, for the same revision, starts one revision of every Deployment when the API is upgraded.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +21,6 @@ from anycloud_deployment.domain.model import Probe, Resources, Revision
 
 Object = dict[str, Any]
 
-TEMPLATE = 1
 CONTAINER = "app"
 KINDS = ("ServiceAccount", "Secret", "Deployment")  # in the order of their making
 
@@ -88,6 +89,11 @@ def deployment(place: Place, revision: Revision) -> Object:
             },
         },
     }
+
+
+def fingerprint(place: Place, revision: Revision) -> str:
+    """What a revision's Pods look like, but for the number of the revision."""
+    return hashlib.sha256(json.dumps(_pod(place, revision), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _metadata(place: Place, kind: str) -> Object:

@@ -58,13 +58,12 @@ class Resources:
 
 @dataclass(frozen=True)
 class Revision:
-    """One revision as admitted. `template` is the version of our own way to run replicas that it was made with."""
+    """One revision as admitted."""
 
     generation: int
     spec: Spec
     resources: Resources
     admission_id: str
-    template: int
     created_at: int
 
     @property
@@ -94,8 +93,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A Deployment's stored facts. `generation` is the requested revision, `applied` the one that Kubernetes was told,
-    `rolled_out` the newest one that has been available. `replicas` and `slots` are those of the requested revision."""
+    """A Deployment's stored facts.
+
+    generation: the requested revision; `replicas` and `slots` are its. applied: the one that Kubernetes was told, and
+    `applied_template` its Pod template's fingerprint. rolled_out: the newest one that has been available.
+    """
 
     id: str
     name: str
@@ -108,6 +110,7 @@ class Deployment:
     replicas: int = 1
     slots: int = 1
     applied: int | None = None
+    applied_template: str | None = None
     rolled_out: int | None = None
     natives: Natives = Natives()
     block: Block | None = None

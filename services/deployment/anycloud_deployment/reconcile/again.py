@@ -14,9 +14,12 @@ TEMPLATE_CHANGED = "template-changed"
 
 
 async def renew_template(scope: Scope) -> Outcome:
-    """Starts one revision when this version of the API runs replicas in another way than the one that admitted it."""
-    requested = await scope.revision(scope.deployment.generation)
-    if requested.template != manifest.TEMPLATE:
+    """Starts one revision when this API would run the requested one's replicas otherwise than they run now."""
+    deployment = scope.deployment
+    if deployment.applied != deployment.generation:
+        return Done()
+    requested = await scope.revision(deployment.generation)
+    if manifest.fingerprint(scope.place, requested) != deployment.applied_template:
         await scope.change(lambda tx: start_revision(scope, tx), event=TEMPLATE_CHANGED)
     return Done()
 
@@ -25,8 +28,6 @@ def start_revision(scope: Scope, tx: Tx) -> dict[str, object]:
     """Adds the requested revision once more as the next one; gives the columns that make it the requested one."""
     revisions = scope.tools.revisions
     requested = revisions.get(tx.conn, scope.id, scope.deployment.generation)
-    again = dataclasses.replace(
-        requested, generation=requested.generation + 1, template=manifest.TEMPLATE, created_at=tx.now
-    )
+    again = dataclasses.replace(requested, generation=requested.generation + 1, created_at=tx.now)
     revisions.add(tx, scope.id, again)
     return {"generation": again.generation, "updated_at": tx.now}

@@ -51,6 +51,7 @@ async def let_go(scope: Scope) -> Outcome:
     """Nothing native is left: the pool may go as well now."""
     await scope.change(lambda tx: _deleted(scope, tx), event=DELETED)
     scope.tools.versions.pop(scope.id, None)
+    scope.tools.available_since.pop(scope.id, None)
     return Done()
 
 

@@ -26,6 +26,9 @@ async def bring_up_to_date(scope: Scope) -> Outcome:
     if there is not None and _as_left(scope, there) and scope.deployment.applied == target:
         return Done()
     revision = await scope.revision(target)
+    template = manifest.fingerprint(scope.place, revision)
+    if there is not None and scope.deployment.applied == target and template != scope.deployment.applied_template:
+        return Done()  # it would replace Pods whose Jobs aren't finished: the next revision brings it
     body = manifest.deployment(scope.place, revision)
     made = there is None
     if there is None:
@@ -35,7 +38,7 @@ async def bring_up_to_date(scope: Scope) -> Outcome:
         there = await scope.tools.objects.apply(_KIND, body, there.uid)
     scope.tools.versions[scope.id] = (there.uid, there.version)
     if scope.deployment.applied != target:
-        await scope.change(lambda tx: _applied(scope, tx, target), event=APPLIED, revision=target)
+        await scope.change(lambda tx: _applied(scope, tx, target, template), event=APPLIED, revision=target)
     return Done()
 
 
@@ -89,9 +92,9 @@ def _as_left(scope: Scope, there: Native) -> bool:
     return scope.tools.versions.get(scope.id) == (there.uid, there.version)
 
 
-def _applied(scope: Scope, tx: Tx, generation: int) -> dict[str, object]:
+def _applied(scope: Scope, tx: Tx, generation: int, template: str) -> dict[str, object]:
     revisions.drop_references(tx, scope.id, before=generation)
-    return {"applied": generation}
+    return {"applied": generation, "applied_template": template}
 
 
 def _release(scope: Scope, tx: Tx) -> dict[str, object]:

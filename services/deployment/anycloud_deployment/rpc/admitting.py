@@ -11,7 +11,7 @@ from anycloud_common.admission import Admissions
 from anycloud_common.holds import Parent
 from anycloud_common.store import Store, Tx
 
-from anycloud_deployment.domain import gpus, manifest
+from anycloud_deployment.domain import gpus
 from anycloud_deployment.domain.admission import check_pool, no_such_pool
 from anycloud_deployment.domain.model import Deployment, Pool, Resources, Revision, Spec
 from anycloud_deployment.domain.ports import Images, NodePools, Wakes
@@ -122,7 +122,7 @@ class _Wanted:
         )
 
     def add_revision(self, tx: Tx, deployment_id: str, generation: int, admission_id: str) -> None:
-        revision = Revision(generation, self.spec, self.resources, admission_id, manifest.TEMPLATE, tx.now)
+        revision = Revision(generation, self.spec, self.resources, admission_id, tx.now)
         self.tools.revisions.add(tx, deployment_id, revision)
 
     def check_secrets(self, tx: Tx) -> None:

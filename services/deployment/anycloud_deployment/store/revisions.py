@@ -30,7 +30,6 @@ class Revisions:
                 env=self._cipher.seal(env, revisions.name, "env", _place(deployment_id, revision.generation)),
                 resources=json.dumps(dataclasses.asdict(revision.resources)),
                 admission_id=revision.admission_id,
-                template=revision.template,
                 created_at=revision.created_at,
             )
         )
@@ -50,7 +49,6 @@ class Revisions:
             spec=rows.spec(row.settings, json.loads(env)),
             resources=rows.resources(row.resources),
             admission_id=row.admission_id,
-            template=row.template,
             created_at=row.created_at,
         )
 

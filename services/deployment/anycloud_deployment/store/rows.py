@@ -35,6 +35,7 @@ def deployment(row: AnyRow) -> Deployment:
         replicas=row.replicas,
         slots=row.slots,
         applied=row.applied,
+        applied_template=row.applied_template,
         rolled_out=row.rolled_out,
         natives=Natives(row.namespace, row.namespace_uid, row.service_account_uid, row.secret_uid, row.deployment_uid),
         block=None if row.block_reason is None else Block(row.block_reason, row.block_fatal),

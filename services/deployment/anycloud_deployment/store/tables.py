@@ -44,6 +44,7 @@ deployments = Table(
     Column("visible", Boolean, nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("applied", BigInteger),
+    Column("applied_template", Text),
     Column("rolled_out", BigInteger),
     Column("replicas", BigInteger, nullable=False),
     Column("slots", BigInteger, nullable=False),
@@ -78,7 +79,6 @@ revisions = Table(
     Column("env", LargeBinary, nullable=False),
     Column("resources", Text, nullable=False),
     Column("admission_id", Text, nullable=False),
-    Column("template", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("deployment_id", "generation"),
 )

@@ -54,6 +54,7 @@ def upgrade() -> None:
         sa.Column("visible", sa.Boolean, nullable=False),
         sa.Column("generation", sa.BigInteger, nullable=False),
         sa.Column("applied", sa.BigInteger),
+        sa.Column("applied_template", sa.Text),
         sa.Column("rolled_out", sa.BigInteger),
         sa.Column("replicas", sa.BigInteger, nullable=False),
         sa.Column("slots", sa.BigInteger, nullable=False),
@@ -87,7 +88,6 @@ def upgrade() -> None:
         sa.Column("env", sa.LargeBinary, nullable=False),
         sa.Column("resources", sa.Text, nullable=False),
         sa.Column("admission_id", sa.Text, nullable=False),
-        sa.Column("template", sa.BigInteger, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("deployment_id", "generation"),
     )
