@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.contract.sdk import Judge
-from tests.contract.world import CREDENTIAL, PLACE, SIGN_IN, Api, World
+from tests.contract.world import PLACE, SIGN_IN, Api, World
 
 SIGNED_IN = {"_headers": {"AnyCloud-GitHub-Token": SIGN_IN}}
 WANTED = {"name": "another", "credentialName": "aws", **PLACE}
@@ -42,34 +40,6 @@ def test_a_cluster_that_there_is_not(world: World, judge: Judge, operation: str)
     for api in (world.local, world.hosted):
         error = judge.operation(api, operation, id="nope/../x").refused(404, "CLUSTER_NOT_FOUND")
         assert "nope/../x" in error["message"]
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"name": "1digit"}, "name"),
-        ({"name": "under_score"}, "name"),
-        ({"credentialName": "nobodys"}, "nobodys"),
-        ({"region": "mars-north-1"}, "mars-north-1"),
-        ({"zone": "eu-west-1a"}, "eu-west-1a"),
-        ({"vmType": "z9.tiny"}, "z9.tiny"),
-    ],
-)
-def test_an_unusable_cluster_is_refused_by_its_field(
-    spare: World, judge: Judge, changed: dict[str, Any], says: str
-) -> None:
-    spare.local.ask("PUT", "/credentials/aws?overwrite=true", CREDENTIAL)
-    body = {**WANTED, **changed}
-    error = judge.operation(spare.local, "create_cluster", create_cluster_input=body, **SIGNED_IN).refused(
-        400, "CLUSTER_INVALID"
-    )
-    assert says in error["message"]
-    assert judge.operation(spare.local, "list_clusters").value("ListClustersResponse", 200) == {"clusters": []}
-
-
-def test_without_a_github_sign_in_no_cluster_is_made(spare: World, judge: Judge) -> None:
-    spare.local.ask("PUT", "/credentials/aws?overwrite=true", CREDENTIAL)
-    judge.operation(spare.local, "create_cluster", create_cluster_input=WANTED).refused(403, "GITHUB_SIGN_IN_REQUIRED")
 
 
 @pytest.mark.parametrize("changed", [{}, {"name": "contract", "region": "eu-west-1"}, {"name": "CONTRACT"}])

@@ -99,7 +99,7 @@ class World:
     def make_cluster(self, name: str = "contract") -> None:
         """A cluster that runs, and the owner's token for the API on it."""
         body = {"name": name, "credentialName": "aws", **PLACE}
-        self.local.ask("PUT", "/credentials/aws", CREDENTIAL)
+        self.local.ask("PUT", "/credentials/aws?overwrite=true", CREDENTIAL)
         self.local.ask("POST", "/clusters", body, **{"anycloud-github-token": SIGN_IN})
         self.cluster = until(lambda: self._running(f"/clusters/{name}", "cluster", self.local), 90)
         self._hosted = Api(self.cluster["managementApiUrl"], self.exchange(SIGN_IN))
