@@ -22,6 +22,8 @@ class Problems:
         """Status -> response. `default` is every status that declares nothing."""
         by_status: dict[int, list[str]] = {}
         for code in sorted(errors.common_codes(route.access) | set(route.errors)):
+            if code not in errors.DECLARED:
+                raise ValueError(f"{route.method.full_name} names an error that is not declared: {code}")
             by_status.setdefault(errors.DECLARED[code].http, []).append(code)
         declared = {str(status): self._response(codes) for status, codes in sorted(by_status.items())}
         return {**declared, "default": _answer("Any other error.", self.undeclared())}
