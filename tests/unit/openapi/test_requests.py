@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -77,6 +78,23 @@ def test_the_codec_refuses_a_body_if_and_only_if_the_document_does(found: Operat
     body = data.draw(broken(found.body, found.document))
     values = data.draw(given_parameters(found))
     assert (refusal(found, values, body) is None) == found.judge(found.body).is_valid(body)
+
+
+@with_body
+@SETTINGS
+@given(data=st.data())
+def test_null_is_taken_where_the_document_allows_it(found: Operation, data: st.DataObject) -> None:
+    body = data.draw(allowed(found.body, found.document))
+    values = data.draw(given_parameters(found))
+    judge = found.judge(found.body)
+    for nulled in with_one_null(body):
+        assert (refusal(found, values, nulled) is None) == judge.is_valid(nulled)
+
+
+def with_one_null(body: Any) -> Iterator[Any]:
+    for key, value in body.items() if isinstance(body, dict) else ():
+        yield {**body, key: None}
+        yield from ({**body, key: inner} for inner in with_one_null(value))
 
 
 @every_operation
