@@ -7,21 +7,29 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from tests.contract import sdk
 from tests.contract.sdk import Judge
-from tests.contract.world import GRANTED_SIGN_IN, Api, World
+from tests.contract.world import GRANTED_SIGN_IN, Api, Timed, World, timed
 
 _numbers = itertools.count(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def begun_early(request: pytest.FixtureRequest) -> None:
+    """What takes its time by itself goes on beside the tests that don't need it."""
+    wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    for name in ("spare_on_its_way", "held"):
+        if name in wanted:
+            request.getfixturevalue(name)
+
+
 @pytest.fixture(scope="session")
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A cluster, a node pool and the Deployments of the fixtures below. Tests leave it as they found it."""
-    if any("spare" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        request.getfixturevalue("spare_on_its_way")  # takes as long as this one, and is wanted last
     made = World(tmp_path_factory.mktemp("world"))
     try:
         made.start()
@@ -33,21 +41,21 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="session")
-def spare_on_its_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[World]]:
+def spare_on_its_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ThreadPoolExecutor, Future[World]]]:
     made = World(tmp_path_factory.mktemp("spare"))
     with ThreadPoolExecutor(1) as thread:
         starting = thread.submit(_started, made)
-        try:
-            yield starting
-        finally:
-            starting.exception()
-            made.stop()
+        yield thread, starting
+        thread.submit(made.stop).result()
 
 
-@pytest.fixture(scope="session")
-def spare(spare_on_its_way: Future[World]) -> World:
+@pytest.fixture(scope="module")
+def spare(spare_on_its_way: tuple[ThreadPoolExecutor, Future[World]]) -> Iterator[World]:
     """An installation without a cluster, to make and to lose one in."""
-    return spare_on_its_way.result()
+    thread, starting = spare_on_its_way
+    made = starting.result()
+    yield made
+    thread.submit(made.stop)
 
 
 def _started(made: World) -> World:
@@ -85,6 +93,29 @@ def served(world: World) -> dict[str, Any]:
 def parked(world: World) -> dict[str, Any]:
     """A Deployment whose Jobs nobody takes."""
     return world.make_deployment("parked")
+
+
+@pytest.fixture(scope="session")
+def held(world: World) -> Iterator[dict[str, Future[Timed]]]:
+    """Calls that are held for as long as a call may be, by their operation. Nothing happens that would end them: the
+    one slot of their Deployment is taken, so its second Job waits."""
+    home = world.make_deployment("idle")
+    container = world.worker(home)
+    for job in ("taken", "waiting"):
+        world.hosted.ask("POST", "/workloads", {"deployment": home["id"], "id": job})
+    jobs = f"/deployments/{home['id']}/jobs"
+    body = {"submissionRevision": 0, "previousExecutionId": None}
+    execution = container.ask("POST", f"{jobs}/taken/claim", body, **{"idempotency-key": str(uuid4())})["executionId"]
+    cancellation = f"{jobs}/taken/cancellation?executionId={execution}&waitMs=20000"
+    observation = {"submissionRevision": 0, "waitMs": 20000}
+    with ThreadPoolExecutor(3) as threads:
+        yield {
+            "candidate": threads.submit(timed, container, "GET", f"{jobs}/candidate?waitMs=20000"),
+            "cancellation": threads.submit(timed, container, "GET", cancellation),
+            "observation": threads.submit(
+                timed, world.hosted, "POST", "/workloads/waiting/claim-observation", observation
+            ),
+        }
 
 
 @pytest.fixture(scope="session")

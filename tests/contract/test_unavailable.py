@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from tests.contract.operations import OPERATIONS, Operation
 from tests.contract.sdk import Judge
-from tests.contract.world import SIGN_IN, Api, World
+from tests.contract.world import SIGN_IN, Api, World, timed
 from tests.support.installation import SERVICES, kill, until
 
 BY_NAME = {one.name: one for one in OPERATIONS}
@@ -71,6 +72,39 @@ def caller(world: World, served: dict[str, Any], operation: Operation) -> Api:
     return world.worker(served) if operation.caller == "workload" else world.hosted
 
 
+def test_held_calls_of_a_service_that_stops_in_order_end_with_nothing_yet(
+    world: World, served: dict[str, Any], parked: dict[str, Any], unique: Callable[[str], str]
+) -> None:
+    """No error is told to whoever only waits; and a claim or a submission is never left uncertain by it."""
+    container, waiting, taken = world.worker(served), unique("job"), unique("job")
+    world.hosted.ask("POST", "/workloads", {"deployment": parked["id"], "id": waiting})
+    world.hosted.ask("POST", "/workloads", {"deployment": served["id"], "id": taken})
+    jobs, key = f"/deployments/{served['id']}/jobs", str(uuid4())
+    body = {"submissionRevision": 0, "previousExecutionId": None}
+    container.ask("POST", f"{jobs}/{taken}/claim", body, **{"idempotency-key": key})
+    observation = {"submissionRevision": 0, "waitMs": 20000}
+    cancellation = f"{jobs}/{taken}/cancellation?executionId={key}&waitMs=20000"
+    service = world.installation.process("hosted/deployment")
+    assert service
+    with without(world), ThreadPoolExecutor(3) as threads:
+        held = [
+            threads.submit(timed, container, "GET", f"{jobs}/candidate?waitMs=20000"),
+            threads.submit(timed, container, "GET", cancellation),
+            threads.submit(timed, world.hosted, "POST", f"/workloads/{waiting}/claim-observation", observation),
+        ]
+        time.sleep(0.5)  # all of them are held by now
+        kill(service, signal.SIGTERM)
+        answers = [one.result(30) for one in held]
+    assert max(one.seconds for one in answers) < 5
+    candidate, cancelled, observed = (one.answer for one in answers)
+    assert candidate.status_code == 204
+    assert (cancelled.status_code, cancelled.json()) == (200, {"cancelled": False})
+    assert (observed.status_code, observed.json()["outcome"]) == (200, "pending")
+    container.ask("POST", f"{jobs}/{taken}/outcome", {"executionId": key, "outcome": "completed"})
+    container.ask("POST", f"{jobs}/{taken}/cleanup", {"executionId": key})
+    world.hosted.ask("DELETE", f"/workloads/{waiting}")
+
+
 @pytest.mark.req("BK-041")
 def test_every_operation_of_a_service_that_restarts_may_be_tried_again(
     world: World, judge: Judge, served: dict[str, Any]
@@ -119,7 +153,7 @@ def test_a_containers_token_is_reviewed_for_each_pickup_or_nothing_is_taken(
         "idempotency_key": "00000000-0000-4000-8000-0000000000aa",
         "workload_claim_job_body": {"submissionRevision": 0, "previousExecutionId": None},
     }
-    with refused(world, "unreachable", area="kube", resource="tokenreviews"):
+    with refused(world, "unreachable", area="kube", action="POST", resource=""):  # reviews are no stored objects
         judge.operation(container, "claim_deployment_job", **claim).refused(503, "WORKLOAD_UNAVAILABLE")
     assert world.hosted.ask("GET", f"/workloads/{job}")["workload"]["state"] == "queued"
     world.hosted.ask("DELETE", f"/workloads/{job}")

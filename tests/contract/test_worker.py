@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.contract.sdk import Judge, kept
@@ -160,6 +162,30 @@ def test_a_question_about_cancellation_ends_with_the_execution(
         worker.on("job", "complete").value("NoneType")
         assert held.result(20).json() == {"cancelled": False}
     assert time.monotonic() - began < 3
+    worker.on("job", "cleanup").value("NoneType")
+
+
+@pytest.mark.parametrize("leaving", ["closes its connection", "says no more"])
+def test_a_job_that_was_offered_to_a_caller_who_left_is_offered_to_the_next(
+    world: World, worker: Judge, served: dict[str, Any], submit: Callable[[], str], leaving: str
+) -> None:
+    container = world.worker(served)
+    url = httpx.URL(container.url)
+    lines = [
+        f"GET /v1/deployments/{served['id']}/jobs/candidate?waitMs=20000 HTTP/1.1",
+        f"host: {url.netloc.decode()}",
+        f"authorization: Bearer {container.token}",
+    ]
+    with socket.create_connection((url.host, url.port), timeout=20) as connected:
+        connected.sendall("\r\n".join([*lines, "", ""]).encode())
+        time.sleep(0.3)  # so that it is held
+        if leaving == "says no more":
+            connected.shutdown(socket.SHUT_WR)
+        else:
+            connected.close()
+        job = submit()
+        take(worker, job)
+    worker.on("job", "complete").value("NoneType")
     worker.on("job", "cleanup").value("NoneType")
 
 

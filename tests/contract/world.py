@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -36,6 +37,13 @@ def connection(headers: dict[str, str], local_address: str | None = None) -> htt
     return httpx.Client(headers=headers, timeout=30, transport=transport)
 
 
+class Timed(NamedTuple):
+    """An answer, and after how many seconds it came."""
+
+    answer: httpx.Response
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Api:
     """An API, and a token of a caller for it."""
@@ -59,6 +67,12 @@ class Api:
         answer = self.call(method, path, body, **headers)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
+
+
+def timed(api: Api, method: str, path: str, body: Any = None) -> Timed:
+    began = time.monotonic()
+    answer = api.call(method, path, body)
+    return Timed(answer, time.monotonic() - began)
 
 
 class World:
