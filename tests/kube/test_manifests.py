@@ -97,7 +97,7 @@ async def test_a_deployment_is_taken_whole_and_left_alone(
     bodies: Sequence[tuple[str, Object]] = [
         ("ServiceAccount", manifest.service_account(at)),
         ("Secret", manifest.secret(at, {"KEY": "value", "EMPTY": ""})),
-        ("Deployment", manifest.deployment(at, Revision(1, spec, resources, "adm-1", manifest.TEMPLATE, 0))),
+        ("Deployment", manifest.deployment(at, Revision(1, spec, resources, "adm-1", 0))),
     ]
     for kind, body in bodies:
         made = await api.ensure(kind, body, owner)
@@ -109,13 +109,13 @@ async def test_a_deployment_is_taken_whole_and_left_alone(
 async def test_the_next_revision_rolls_out_once_and_leaves_nothing_of_the_last(api: Kube, pool_id: str) -> None:
     at = place(pool_id)
     await api.ensure("ServiceAccount", manifest.service_account(at), manifest.owner_labels(at.deployment_id))
-    first = manifest.deployment(at, Revision(1, FULL, LARGE, "adm-1", manifest.TEMPLATE, 0))
+    first = manifest.deployment(at, Revision(1, FULL, LARGE, "adm-1", 0))
     made = await api.ensure("Deployment", first, manifest.owner_labels(at.deployment_id))
     await until(lambda: observed(api, made))
-    second = manifest.deployment(at, Revision(2, PLAIN, SMALL, "adm-2", manifest.TEMPLATE, 0))
+    second = manifest.deployment(at, Revision(2, PLAIN, SMALL, "adm-2", 0))
     applied = await apply(api, "Deployment", second, made)
     assert applied["metadata"]["generation"] == 2
-    fresh = manifest.deployment(place(pool_id), Revision(2, PLAIN, SMALL, "adm-2", manifest.TEMPLATE, 0))
+    fresh = manifest.deployment(place(pool_id), Revision(2, PLAIN, SMALL, "adm-2", 0))
     fresh["metadata"]["name"] = "fresh"
     stored = await api.create("Deployment", fresh)
     assert applied["spec"] == stored["spec"]
