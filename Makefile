@@ -53,6 +53,8 @@ lint: $(VENV)/.dev ## Check style, types and the walls between the packages
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python proto/generate.py --check
+	@$(BIN)/python proto/lint.py
+	@$(BIN)/python proto/breaking.py
 
 requirements: $(VENV)/.dev ## List every requirement with the tests that hold it
 	@$(BIN)/python tests/requirements.py
@@ -60,7 +62,7 @@ requirements: $(VENV)/.dev ## List every requirement with the tests that hold it
 bench: $(VENV)/.dev .demo/sdk/.installed ## Print the figures, each beside a baseline of the same run
 	@for script in tests/bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-generate: $(VENV)/.dev ## Make the stubs and Envoy's descriptor set from the .proto files
+generate: $(VENV)/.dev ## Make the stubs, Envoy's descriptor set and openapi.yaml from the .proto files
 	@$(BIN)/python proto/generate.py
 
 clean: stop ## Remove what was installed and what the demo stored
