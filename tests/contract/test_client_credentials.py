@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -75,6 +77,19 @@ def test_a_credential_is_changed_in_parts(world: World, judge: Judge, name: str)
     assert error["data"] == {"name": name}
     assert "projectId" in error["message"]
     update(secretAccessKey="revoked").refused(400, "CREDENTIAL_UPDATE_INVALID")
+    world.local.ask("DELETE", f"/credentials/{name}")
+
+
+def test_of_two_changes_at_one_moment_the_slower_one_is_refused(world: World, judge: Judge, name: str) -> None:
+    save(judge, world, name, CREDENTIAL).value("NoneType", 204)
+    slow = {"effect": "slow", "match": {"area": "cloud", "action": "Identity"}, "times": 1, "seconds": 1.5}
+    world.installation.world("POST", "/faults", slow)
+    with ThreadPoolExecutor(1) as thread:
+        change = {"credential_update": {"secretAccessKey": "slower"}}
+        slower = thread.submit(judge.operation, world.local, "update_credential", name=name, **change)
+        time.sleep(0.5)  # so that its cloud is being asked
+        world.local.ask("PATCH", f"/credentials/{name}", {"secretAccessKey": "faster"})
+        assert slower.result(10).refused(409, "CREDENTIAL_CHANGED")["data"] == {"name": name}
     world.local.ask("DELETE", f"/credentials/{name}")
 
 

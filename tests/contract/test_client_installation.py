@@ -105,6 +105,20 @@ def test_the_release_is_told_to_clients_of_a_neighbouring_version(world: World, 
     )
 
 
+def test_moving_the_api_to_what_runs_already_changes_nothing(world: World, judge: Judge) -> None:
+    wanted = {"request_system_release_input": {"image": world.cluster["apiImage"]}}
+    answer = judge.operation(world.hosted, "request_system_release", **wanted).value("SystemReleaseResponse", 202)
+    assert answer == {"unchanged": True, "upgrade": None}
+
+
+@pytest.mark.parametrize("image", ["not an image", "elsewhere/unknown:1"])
+def test_the_api_is_moved_to_an_image_of_its_own_only(world: World, judge: Judge, image: str) -> None:
+    for api in (world.local, world.hosted):
+        judge.operation(api, "request_system_release", request_system_release_input={"image": image}).refused(
+            400, "SYSTEM_RELEASE_REFUSED"
+        )
+
+
 def test_the_schema_of_the_database(hosted: Api, judge: Judge) -> None:
     tables = judge.operation(hosted, "get_database_schema").value("DbSchemaResponse", 200)["tables"]
     assert {table["name"].partition("_")[0] for table in tables} == {"cluster", "nodepool", "deployment", "release"}

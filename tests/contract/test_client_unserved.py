@@ -82,6 +82,21 @@ def test_a_channel_that_is_not_configured(hosted: Api, judge: Judge) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("operation", "changed", "code"),
+    [
+        ("list_buckets", {"page_size": "0"}, "BUCKET_REQUEST_INVALID"),
+        ("list_bucket_objects", {"recursive": "perhaps"}, "BUCKET_REQUEST_INVALID"),
+        ("get_quota_status", {"cloud": "Moon"}, "QUOTA_STATUS_INVALID"),
+        ("get_workload_cost_report", {"since_ms": "yesterday"}, "WORKLOAD_MANAGEMENT_REQUEST_INVALID"),
+    ],
+)
+def test_what_is_not_served_is_checked_all_the_same(
+    hosted: Api, judge: Judge, operation: str, changed: dict[str, str], code: str
+) -> None:
+    judge.operation(hosted, operation, **{**BY_NAME[operation].arguments, **changed}).refused(400, code)
+
+
 @pytest.mark.req("JB-014")
 def test_what_a_job_on_a_deployment_does_not_have(hosted: Api, judge: Judge, job: str) -> None:
     assert judge.operation(hosted, "get_workload_cost", id=job).value("list", 200) == []

@@ -11,6 +11,7 @@ import pytest
 
 from tests.contract.sdk import Judge
 from tests.contract.world import Api, World
+from tests.support.installation import until
 
 MANAGED = ("get_workload_status", "terminate_workload", "resubmit_workload", "observe_job_submission")
 BODIES: dict[str, Any] = {
@@ -106,7 +107,8 @@ def test_status_of_a_waiting_job(world: World, judge: Judge, parked: dict[str, A
         assert (workload["deploymentId"], workload["nodePoolId"]) == (parked["id"], world.pool["id"])
         assert (workload["agent"], workload["session"]) == ("tester", "s1")
         assert all(workload[key] is None for key in ("image", "command", "dockerOptions", "secretNames"))
-        assert (status["status"], status["jobsAhead"], status["eventsTotal"]) == ("-", 0, 1)
+        assert (status["status"], status["eventsTotal"]) == ("-", 1)
+        assert status["jobsAhead"] >= 0
         assert [event["state"] for event in status["events"]] == ["queued"]
 
 
@@ -151,8 +153,12 @@ def test_jobs_of_a_deployment_are_listed_newest_first_up_to_a_limit(
         submit(judge, world.hosted, deployment=parked["id"], id=one).value("WorkloadAdmissionResponse", 202)
     listed = judge.operation(world.hosted, "list_workloads", deployment_id=parked["id"], limit="3").value("list", 200)
     assert [one["id"] for one in listed] == ids[::-1]
-    ahead = judge.operation(world.hosted, "get_workload_status", id=ids[2]).value("WorkloadStatusResponse", 200)
-    assert ahead["jobsAhead"] == 2
+
+    def between() -> bool:
+        first, third = (world.hosted.ask("GET", f"/workloads/{one}")["jobsAhead"] for one in (ids[0], ids[2]))
+        return bool(third == first + 2)
+
+    until(between, 5)  # others may leave the queue between the two looks
     for one in ids:
         judge.operation(world.hosted, "terminate_workload", id=one).value("MessageResponse", 202)
 

@@ -143,7 +143,6 @@ def covered(of_status: Callable[[int], bool]) -> Iterator[str]:
 def test_every_operation_has_a_success_and_a_refusal_among_the_exchanges() -> None:
     never_succeed = {
         "upgrade_service",  # there are no services
-        "request_system_release",  # moving the API is tried end to end
         "destroy_cluster",  # loses the world of all other tests; see test_lost_cluster.py
         "forget_cluster",
         "get_workload_ssh_access",  # not available, as are these families
