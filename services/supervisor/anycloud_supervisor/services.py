@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from anycloud_supervisor.envoy import Listen, envoy
+from anycloud_supervisor.failures import SupervisorError
 from anycloud_supervisor.plan import ProcessSpec, Step
 from anycloud_supervisor.probes import grpc_health
 
 SERVICES = ("cluster", "nodepool", "deployment", "release")
+
+_METRICS = "ANYCLOUD_METRICS_PORT"  # of the first service's Prometheus metrics; the others have the next ports
 
 # What children may know of the environment in which `api start` was typed. Cloud keys aren't among it: the API uses
 # saved credentials only, and nothing that happens to lie around.
@@ -36,6 +39,7 @@ _INHERITED = (
     "https_proxy",
     "no_proxy",
     "ANYCLOUD_API_VERSION",
+    _METRICS,
 )
 
 
@@ -50,17 +54,32 @@ def python(*words: str) -> list[str]:
 
 
 def service_steps(env: Mapping[str, str], runtime_dir: Path, listen: Listen, access_log: Path) -> list[Step]:
-    """The steps from an existing data directory to an API that serves. Raises OSError.
+    """The steps from an existing data directory to an API that serves. Raises SupervisorError, OSError.
 
     Services and Envoy are one step: Envoy is ready when they are, and while all of them stop together it still carries
     the last answers out."""
     everything = dict(env)
     services = [
-        ProcessSpec(name, python(f"anycloud_{name}"), everything, grpc_health(runtime_dir / f"{name}.sock"))
-        for name in SERVICES
+        ProcessSpec(
+            name,
+            python(f"anycloud_{name}"),
+            {**everything, **_metrics(env, position)},
+            grpc_health(runtime_dir / f"{name}.sock"),
+        )
+        for position, name in enumerate(SERVICES)
     ]
     door = envoy(listen, runtime_dir, access_log, everything)
     return [
         Step([ProcessSpec("migrate", python("anycloud_release.migrate"), everything, ready=None)]),
         Step([*services, door]),
     ]
+
+
+def _metrics(env: Mapping[str, str], position: int) -> dict[str, str]:
+    """Ports in a row, when somebody asked for metrics. Raises SupervisorError."""
+    first = env.get(_METRICS)
+    if not first:
+        return {}
+    if not (first.isascii() and first.isdigit() and 0 < int(first) <= 65536 - len(SERVICES)):
+        raise SupervisorError(f"{_METRICS} is {first!r}; it must be the first of {len(SERVICES)} free ports.")
+    return {_METRICS: str(int(first) + position)}

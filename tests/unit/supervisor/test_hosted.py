@@ -92,3 +92,18 @@ def test_the_plan_migrates_first_and_opens_the_door_with_the_services(tmp_path: 
     bootstrap = json.loads((tmp_path / "envoy.json").read_text())
     address = bootstrap["static_resources"]["listeners"][0]["address"]["socket_address"]
     assert address == {"address": "127.0.0.2", "port_value": 21000}
+
+
+def test_services_serve_metrics_on_ports_in_a_row_when_asked_to(tmp_path: Path) -> None:
+    listen = hosted.listen_address("http://127.0.0.2:21000")
+    env = {"ANYCLOUD_METRICS_PORT": "9100"}
+    *_, serving = service_steps(env, tmp_path, listen, tmp_path / "access.log")
+    ports = {process.name: process.env.get("ANYCLOUD_METRICS_PORT") for process in serving.processes}
+    assert [ports[name] for name in SERVICES] == ["9100", "9101", "9102", "9103"]
+
+
+@pytest.mark.parametrize("port", ["x", "0", "-1", "65534", "9100 "])
+def test_what_is_no_port_for_metrics_is_refused(tmp_path: Path, port: str) -> None:
+    listen = hosted.listen_address("http://127.0.0.2:21000")
+    with pytest.raises(SupervisorError, match="ANYCLOUD_METRICS_PORT is"):
+        service_steps({"ANYCLOUD_METRICS_PORT": port}, tmp_path, listen, tmp_path / "access.log")
