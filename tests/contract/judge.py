@@ -57,6 +57,8 @@ def watch_for_silence() -> None:
             raise SilentNoneError(f"status {response_data.status} isn't declared")
         if declared is not None and answer.data is None:
             raise SilentNoneError(f"status {response_data.status} without content, not {declared}")
+        if str(declared).startswith("List[") and not response_data.data.lstrip().startswith(b"["):
+            raise SilentNoneError(f"no array, which the client reads as an empty one: {response_data.data[:80]!r}")
         if declared is None and response_data.data:
             raise SilentNoneError(f"status {response_data.status} with content: {response_data.data[:80]!r}")
         return answer
