@@ -49,7 +49,12 @@ async def test_a_change_marks_what_stands_on_it_without_any_time_passing(source:
     follower.woken.clear()
     await source.change("a", "unknown")
     await until_read(follower, 2)
-    assert await follower.dirty() == {"a"} and follower.woken == ["own-a"]
+
+    async def woken() -> bool:
+        return follower.woken == ["own-a"]
+
+    await soon(woken)  # after the commit
+    assert await follower.dirty() == {"a"}
 
 
 async def test_changes_of_other_kinds_mark_nothing(source: Source, follower: Follower) -> None:
@@ -181,11 +186,11 @@ async def test_marks_and_cursor_are_stored_together_or_not_at_all(
     await soon(tried)
     assert await follower.dirty() == set() and await follower.cursor() == 0 and follower.woken == []
 
-    async def marked() -> bool:
-        return await follower.dirty() == {"a"}
+    async def woken() -> bool:
+        return follower.woken == ["own-a"]
 
-    await eventually(marked)
-    assert await follower.cursor() == 1 and follower.woken == ["own-a"]
+    await eventually(woken)  # after the commit
+    assert await follower.dirty() == {"a"} and await follower.cursor() == 1
 
 
 async def test_a_source_that_is_away_is_tried_again_after_ever_longer_waits(
