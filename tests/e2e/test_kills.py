@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import subprocess
 import time
 from collections import Counter
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.persistence import VMS, Persistence
+from tests.e2e.persistence import DEPLOYMENT, VMS, Persistence
 from tests.support.installation import ANYCLOUD, SERVICES, Installation, kill, until
 
 pytestmark = pytest.mark.timeout(300)
@@ -168,6 +169,23 @@ def test_after_a_power_cut_everything_goes_on(
     standing.wait(jobs)
     see_that_jobs_ran_once(standing, jobs, again=jobs[1:2])
     see_that_nothing_is_doubled(installation)
+
+
+def test_a_disk_that_is_full_for_a_while_delays_jobs_and_loses_none(
+    standing: Persistence, installation: Installation
+) -> None:
+    jobs = [f"job-disk-{number}" for number in range(JOBS)]
+    until(lambda: installation.process("hosted/deployment"), 30)
+    standing.submit(jobs)
+    service = installation.process("hosted/deployment")
+    assert service is not None
+    unlimited = resource.prlimit(service.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+    refused = installation.cli("job", "--deployment", DEPLOYMENT, code=1)
+    assert len(refused.stderr.splitlines()) == 1
+    resource.prlimit(service.pid, resource.RLIMIT_FSIZE, unlimited)
+    standing.wait(jobs)
+    see_that_jobs_ran_once(standing, jobs)
+    assert service.alive
 
 
 def test_jobs_sent_during_kills_are_admitted_once(
