@@ -11,6 +11,7 @@ import pytest
 
 from tests.contract.sdk import Judge
 from tests.contract.world import ACCOUNT, CREDENTIAL, World
+from tests.support.installation import until
 
 GCP = {"cloudProvider": "GCP", "clientEmail": "robot@p.iam", "privateKey": "pem", "projectId": "p"}
 AZURE = {
@@ -122,7 +123,6 @@ def test_a_credential_that_cannot_be_used_is_not_saved(
     judge.operation(world.local, "get_credential", name=name).refused(404, "CREDENTIAL_NOT_FOUND")
 
 
-@pytest.mark.req("SC-002", "SC-006")
 def test_a_secret_is_saved_listed_by_name_and_deleted(world: World, judge: Judge, unique: Callable[[str], str]) -> None:
     name = unique("secret")
     judge.operation(world.hosted, "save_secret", name=name, save_secret_body={"values": {"K": "m4rker"}}).value(
@@ -163,7 +163,6 @@ def test_an_unusable_secret_is_not_saved(
     assert name not in [one["name"] for one in world.hosted.ask("GET", "/secrets")]
 
 
-@pytest.mark.req("SC-018", "SC-019")
 def test_a_secret_in_use_is_deleted_by_force_only(world: World, judge: Judge, unique: Callable[[str], str]) -> None:
     name = unique("secret")
     world.hosted.ask("PUT", f"/secrets/{name}", {"values": {"K": "v"}})
@@ -174,3 +173,53 @@ def test_a_secret_in_use_is_deleted_by_force_only(world: World, judge: Judge, un
     assert error["data"] == {"name": name, "workloadIds": [user]}
     judge.operation(world.hosted, "delete_secret", name=name, force="true").value("NoneType", 204)
     world.hosted.ask("DELETE", f"/deployments/{user}")
+
+
+@pytest.mark.req("SC-003", "SC-021")
+def test_a_deployment_whose_secret_is_gone_is_changed_once_it_is_back_or_named_no_more(
+    world: World, judge: Judge, unique: Callable[[str], str]
+) -> None:
+    def update(**changes: Any) -> Any:
+        return judge.operation(world.hosted, "update_deployment", id=user, update_deployment_body=changes)
+
+    name, image = unique("secret"), world.register_image("contract/plain:1")
+    body = {"name": unique("user"), "image": image, "nodePool": "pool", "secrets": [name]}
+    create = {"create_deployment_input": body}
+    refused = judge.operation(world.hosted, "create_deployment", **create).refused(400, "DEPLOYMENT_INVALID")
+    assert name in refused["message"]
+    assert world.hosted.call("GET", f"/deployments/{body['name']}").status_code == 404
+    world.hosted.ask("PUT", f"/secrets/{name}", {"values": {"K": "v"}})
+    user = judge.operation(world.hosted, "create_deployment", **create).value("DeploymentResponse", 202)["deployment"][
+        "id"
+    ]
+    world.hosted.ask("DELETE", f"/secrets/{name}?force=true")
+    assert name in update(replicas=2).refused(400, "DEPLOYMENT_INVALID")["message"]
+    world.hosted.ask("PUT", f"/secrets/{name}", {"values": {"K": "v"}})
+    update(replicas=2).value("DeploymentResponse", 202)
+    world.hosted.ask("DELETE", f"/secrets/{name}?force=true")
+    update(replicas=1, secrets=None).value("DeploymentResponse", 202)
+    world.hosted.ask("DELETE", f"/deployments/{user}")
+
+
+@pytest.mark.req("SC-006")
+def test_a_secrets_value_is_in_no_answer_and_in_no_log(
+    world: World, judge: Judge, unique: Callable[[str], str]
+) -> None:
+    name, marker, image = unique("secret"), f"m4rker{time.time_ns()}", world.register_image("contract/plain:1")
+    values = {"K": marker, "bad name": marker}
+    told = [judge.operation(world.hosted, "save_secret", name=name, save_secret_body={"values": values}).told]
+    world.hosted.ask("PUT", f"/secrets/{name}", {"values": {"K": marker}})
+    body = {"name": unique("user"), "image": image, "nodePool": "pool", "secrets": [name]}
+    made = world.hosted.ask("POST", "/deployments", body)["deployment"]
+    told_by_container = world.told / made["id"]
+    until(lambda: told_by_container.exists() and marker in told_by_container.read_text(), 30)
+    told += [world.hosted.ask("GET", path) for path in ("/secrets", "/deployments", f"/deployments/{made['id']}")]
+    told.append(judge.operation(world.hosted, "delete_secret", name=name).told)
+    tables = world.hosted.ask("GET", "/database/schema")["tables"]
+    told += [world.hosted.ask("POST", "/database/queries", {"sql": f"SELECT * FROM {one['name']}"}) for one in tables]
+    world.hosted.ask("DELETE", f"/deployments/{made['id']}")
+    world.hosted.ask("DELETE", f"/secrets/{name}?force=true")
+    logs = [*(world.config / "data" / "logs").glob("*.log"), *(world.config / "data" / "sandbox").rglob("log")]
+    assert len(logs) > 5
+    assert marker not in str(told)
+    assert not [file for file in logs if marker in file.read_text(errors="replace")]

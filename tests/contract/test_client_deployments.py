@@ -47,6 +47,7 @@ def update(judge: Judge, api: Api, deployment: str, body: dict[str, Any]) -> dic
     return dict(answer.value("DeploymentResponse", 202)["deployment"])
 
 
+@pytest.mark.req("DP-105")
 def test_deployments_are_found_by_id_name_and_pool(world: World, judge: Judge, parked: dict[str, Any]) -> None:
     for pool in ({}, {"node_pool": "pool"}, {"node_pool": world.pool["id"]}):
         listed = judge.operation(world.hosted, "list_deployments", **pool).value("ListDeploymentsResponse", 200)
@@ -77,7 +78,7 @@ def test_a_deployment_is_made_with_defaults_and_deleted(
     until(lambda: world.hosted.ask("GET", f"/deployments/{made['id']}")["deployment"]["deletedAt"], 60)
 
 
-@pytest.mark.req("DP-139", "DP-140", "DP-143", "DP-146", "DP-120", "SC-017")
+@pytest.mark.req("DP-139", "DP-140", "DP-146")
 @pytest.mark.parametrize(
     ("body", "stored"),
     [
@@ -122,7 +123,7 @@ def test_an_update_replaces_the_environment_whole(
     assert update(judge, world.hosted, changing, {"env": env})["envKeys"] == keys
 
 
-@pytest.mark.req("SC-005", "SC-016")
+@pytest.mark.req("SC-005", "SC-017")
 def test_an_update_replaces_the_secrets_whole(world: World, judge: Judge, changing: str) -> None:
     for name in ("one", "two"):
         judge.operation(world.hosted, "save_secret", name=name, save_secret_body={"values": {name: "v"}})
@@ -131,9 +132,21 @@ def test_an_update_replaces_the_secrets_whole(world: World, judge: Judge, changi
     assert update(judge, world.hosted, changing, {"secrets": ["one"]})["secretNames"] == ["one"]
     assert update(judge, world.hosted, changing, {"secrets": None})["secretNames"] == []
     assert update(judge, world.hosted, changing, {"secrets": []})["secretNames"] == []
+    update(judge, world.hosted, changing, {"env": {"one": "plain", "other": "plain"}})
+    both = update(judge, world.hosted, changing, {"secrets": ["one"], "env": {"other": "plain"}})
+    assert (both["secretNames"], both["envKeys"]) == (["one"], ["other"])
+    update(judge, world.hosted, changing, {"secrets": None})
 
 
-@pytest.mark.req("DP-144", "SC-003")
+@pytest.mark.req("DP-120")
+def test_an_update_replaces_the_probe_whole_or_takes_it_away(world: World, judge: Judge, changing: str) -> None:
+    update(judge, world.hosted, changing, {"readinessProbe": PROBE})
+    fresh = {"exec": {"command": ["test", "-e", "/"]}, "timeoutSeconds": 3}
+    assert update(judge, world.hosted, changing, {"readinessProbe": fresh})["readinessProbe"] == fresh
+    assert update(judge, world.hosted, changing, {"replicas": 1})["readinessProbe"] == fresh
+    assert update(judge, world.hosted, changing, {"readinessProbe": None})["readinessProbe"] is None
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -211,7 +224,6 @@ def test_a_deployment_that_there_is_not(hosted: Api, judge: Judge, operation: st
     judge.operation(hosted, operation, id="nope", **body).refused(404, "DEPLOYMENT_NOT_FOUND")
 
 
-@pytest.mark.req("DP-072")
 def test_deployments_of_a_pool_that_there_is_not(hosted: Api, judge: Judge) -> None:
     judge.operation(hosted, "list_deployments", node_pool="nope").refused(400, "DEPLOYMENT_INVALID")
 

@@ -82,7 +82,6 @@ def test_refusals_of_a_new_node_pool(world: World, judge: Judge) -> None:
     refused(409, "NODE_POOL_ALREADY_EXISTS", name="POOL")
 
 
-@pytest.mark.req("NP-006")
 def test_an_installer_has_no_node_pools(local: Api, world: World, judge: Judge) -> None:
     error = judge.operation(local, "create_node_pool", create_node_pool_input=WANTED).refused(
         400, "NODE_POOLS_UNAVAILABLE"

@@ -97,7 +97,6 @@ def test_what_is_not_served_is_checked_all_the_same(
     judge.operation(hosted, operation, **{**BY_NAME[operation].arguments, **changed}).refused(400, code)
 
 
-@pytest.mark.req("JB-014")
 def test_what_a_job_on_a_deployment_does_not_have(hosted: Api, judge: Judge, job: str) -> None:
     assert judge.operation(hosted, "get_workload_cost", id=job).value("list", 200) == []
     error = judge.operation(hosted, "get_workload_ssh_access", id=job, mode="ssh").refused(

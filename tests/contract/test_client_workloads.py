@@ -33,7 +33,6 @@ def submit(judge: Judge, api: Api, **body: Any) -> Any:
     return judge.operation(api, "submit_workload", workload_admission_input=body)
 
 
-@pytest.mark.req("JB-001")
 @pytest.mark.parametrize("reference", ["id", "name"])
 def test_a_job_is_admitted_with_its_revision_and_deadline(
     world: World, judge: Judge, parked: dict[str, Any], unique: Callable[[str], str], reference: str
@@ -112,7 +111,6 @@ def test_status_of_a_waiting_job(world: World, judge: Judge, parked: dict[str, A
         assert [event["state"] for event in status["events"]] == ["queued"]
 
 
-@pytest.mark.req("JB-017")
 @pytest.mark.parametrize(
     ("question", "found"),
     [

@@ -18,11 +18,15 @@ from tests.contract.operations import OPERATIONS, Operation
 from tests.contract.world import SIGN_IN, VERSION, Api, World, connection
 
 HERE = Path(__file__).parent / "exchanges"
-SCENARIOS: dict[str, list[dict[str, Any]]] = {
-    f"{file.stem}: {scenario['rule']}": scenario["steps"]
+SCENARIOS: dict[str, dict[str, Any]] = {
+    f"{file.stem}: {scenario['rule']}": scenario
     for file in sorted(HERE.glob("*.yaml"))
     for scenario in yaml.safe_load(file.read_text(encoding="utf-8"))
 }
+RULES = [
+    pytest.param(rule, id=rule, marks=[pytest.mark.req(*scenario["rows"])] if "rows" in scenario else [])
+    for rule, scenario in SCENARIOS.items()
+]
 
 
 @pytest.fixture
@@ -58,9 +62,9 @@ def callers(world: World, served: dict[str, Any], parked: dict[str, Any]) -> dic
     }
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_exchange(scenario: str, values: dict[str, Any], callers: dict[str, Callable[[], Api]]) -> None:
-    for step in SCENARIOS[scenario]:
+@pytest.mark.parametrize("rule", RULES)
+def test_exchange(rule: str, values: dict[str, Any], callers: dict[str, Callable[[], Api]]) -> None:
+    for step in SCENARIOS[rule]["steps"]:
         replay(step, values, callers[step.get("as", "owner")]())
 
 
@@ -134,7 +138,7 @@ def of(call: str) -> Operation | None:
 
 
 def covered(of_status: Callable[[int], bool]) -> Iterator[str]:
-    for step in itertools.chain(*SCENARIOS.values()):
+    for step in itertools.chain.from_iterable(scenario["steps"] for scenario in SCENARIOS.values()):
         operation = of(step["call"])
         if operation is not None and of_status(step["status"]):
             yield operation.name

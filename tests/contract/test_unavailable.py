@@ -105,7 +105,6 @@ def test_held_calls_of_a_service_that_stops_in_order_end_with_nothing_yet(
     world.hosted.ask("DELETE", f"/workloads/{waiting}")
 
 
-@pytest.mark.req("BK-041")
 def test_every_operation_of_a_service_that_restarts_may_be_tried_again(
     world: World, judge: Judge, served: dict[str, Any]
 ) -> None:
@@ -157,6 +156,40 @@ def test_a_containers_token_is_reviewed_for_each_pickup_or_nothing_is_taken(
         judge.operation(container, "claim_deployment_job", **claim).refused(503, "WORKLOAD_UNAVAILABLE")
     assert world.hosted.ask("GET", f"/workloads/{job}")["workload"]["state"] == "queued"
     world.hosted.ask("DELETE", f"/workloads/{job}")
+
+
+def test_a_worker_rides_out_a_review_that_fails(
+    world: World, worker: Judge, served: dict[str, Any], unique: Callable[[str], str]
+) -> None:
+    job = unique("job")
+    world.hosted.ask("POST", "/workloads", {"deployment": served["id"], "id": job})
+    once = {"effect": "unreachable", "match": {"area": "kube", "action": "POST", "resource": ""}, "times": 1}
+    world.installation.world("POST", "/faults", once)
+    finish(worker, job)
+
+
+def test_a_worker_and_a_submitter_ride_out_a_restart(
+    world: World, judge: Judge, worker: Judge, served: dict[str, Any], unique: Callable[[str], str]
+) -> None:
+    job = unique("job")
+    judge.make("Client", "client", api_url=world.hosted.url, token=world.hosted.token).value("Client")
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(worker.on, "deployment", "next_job", keep="job", timeout=15)
+        with without(world, "deployment"):
+            told = judge.on("client", "submit", deployment="served", workload_id=job).raised("JobSubmissionUncertain")
+            assert told["job"]["id"] == job
+            assert told["cause"]["error"]["code"] == "API_RESTARTING"
+        judge.on("client", "get", workload_id=job).refused(404, "WORKLOAD_MANAGEMENT_NOT_FOUND")
+        judge.on("client", "submit", deployment="served", workload_id=job).value("Job")
+        assert waiting.result(30).value("CurrentJob")["jobId"] == job
+    worker.on("job", "complete").value("NoneType")
+    worker.on("job", "cleanup").value("NoneType")
+
+
+def finish(worker: Judge, job: str) -> None:
+    assert worker.on("deployment", "next_job", keep="job", timeout=10).value("CurrentJob")["jobId"] == job
+    worker.on("job", "complete").value("NoneType")
+    worker.on("job", "cleanup").value("NoneType")
 
 
 def test_without_kubernetes_neither_release_nor_pods_are_told_and_no_pool_is_made(

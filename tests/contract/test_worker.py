@@ -61,7 +61,6 @@ def test_a_container_is_told_where_it_is(world: World, served: dict[str, Any]) -
     assert Path(told["ANYCLOUD_WORKLOAD_TOKEN_FILE"]).read_text().count(".") == 2
 
 
-@pytest.mark.req("JB-003", "DP-060", "DP-061")
 def test_a_job_is_taken_completed_and_cleaned_up(world: World, worker: Judge, submit: Callable[[], str]) -> None:
     job = submit()
     selected = take(worker, job)

@@ -129,7 +129,7 @@ def test_an_older_handle_hears_of_the_newer_submission(
     judge.on("older", "wait_for_claim").raised("JobSubmissionChanged")
 
 
-@pytest.mark.req("JB-013", "JB-015")
+@pytest.mark.req("JB-013")
 def test_a_finished_job_is_resubmitted_and_runs_again(
     world: World, judge: Judge, worker: Judge, client: str, served: dict[str, Any]
 ) -> None:

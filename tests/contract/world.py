@@ -82,8 +82,13 @@ class World:
         self.installation = Installation(directory / "anycloud")
         self.cluster: Json = {}
         self.pool: Json = {}
-        self._told = directory / "told"
+        self.directory = directory
         self._hosted: Api | None = None
+
+    @property
+    def told(self) -> Path:
+        """Where containers write down their environment, each under the id of its Deployment."""
+        return self.directory / "told"
 
     @property
     def config(self) -> Path:
@@ -104,7 +109,7 @@ class World:
 
     def start(self) -> None:
         """The local API, and the sandbox around it."""
-        self._told.mkdir()
+        self.told.mkdir()
         self.installation.start()
 
     def stop(self) -> None:
@@ -135,7 +140,7 @@ class World:
         """An image whose container says what it is told, and waits."""
         manifest = {
             "accelerator": "none",
-            "env": {"CONTRACT_DIR": str(self._told)},
+            "env": {"CONTRACT_DIR": str(self.told)},
             "command": ["/bin/sh", "-c", _TELL],
             "labels": {},
         }
@@ -144,7 +149,7 @@ class World:
 
     def worker_environment(self, deployment: Json) -> dict[str, str]:
         """What the newest container of the Deployment is told by Anycloud."""
-        lines = (self._told / deployment["id"]).read_text().splitlines()
+        lines = (self.told / deployment["id"]).read_text().splitlines()
         return dict(line.split("=", 1) for line in lines if line.startswith("ANYCLOUD_"))
 
     def worker(self, deployment: Json) -> Api:
@@ -166,5 +171,5 @@ class World:
 
     def _ready(self, deployment: str) -> Json | None:
         found = self.hosted.ask("GET", f"/deployments/{deployment}")["deployment"]
-        told = (self._told / deployment).exists()
+        told = (self.told / deployment).exists()
         return dict(found) if told and found["status"]["ready"] else None
