@@ -18,7 +18,7 @@ from tests.contract.world import GRANTED_SIGN_IN, Api, Timed, World, timed
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def begun_early(request: pytest.FixtureRequest) -> None:
     """What takes its time by itself goes on beside the tests that don't need it."""
     wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
@@ -27,7 +27,7 @@ def begun_early(request: pytest.FixtureRequest) -> None:
             request.getfixturevalue(name)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A cluster, a node pool and the Deployments of the fixtures below. Tests leave it as they found it."""
     made = World(tmp_path_factory.mktemp("world"))
@@ -40,7 +40,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         made.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spare_on_its_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ThreadPoolExecutor, Future[World]]]:
     made = World(tmp_path_factory.mktemp("spare"))
     with ThreadPoolExecutor(1) as thread:
@@ -63,19 +63,19 @@ def _started(made: World) -> World:
     return made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hosted(world: World) -> Api:
     """The API on the cluster, as its owner calls it."""
     return world.hosted
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def local(world: World) -> Api:
     """The installer."""
     return world.local
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def granted(world: World) -> Api:
     """The hosted API, as somebody calls it whom the owner let in."""
     login = GRANTED_SIGN_IN.removeprefix("ghs_sandbox_")
@@ -83,19 +83,19 @@ def granted(world: World) -> Api:
     return Api(world.hosted.url, world.exchange(GRANTED_SIGN_IN))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served(world: World) -> dict[str, Any]:
     """A Deployment whose Jobs the tests take and finish themselves; no Job is left in it between tests."""
     return world.make_deployment("served", maxConcurrentJobsPerReplica=4)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def parked(world: World) -> dict[str, Any]:
     """A Deployment whose Jobs nobody takes."""
     return world.make_deployment("parked")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def held(world: World) -> Iterator[dict[str, Future[Timed]]]:
     """Calls that are held for as long as a call may be, by their operation. Nothing happens that would end them: the
     one slot of their Deployment is taken, so its second Job waits."""
@@ -118,13 +118,13 @@ def held(world: World) -> Iterator[dict[str, Future[Timed]]]:
         }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def judge(world: World) -> Iterator[Judge]:
     """The published client on the machine of whoever submits."""
     yield from _judge(world.config)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def worker(world: World, served: dict[str, Any]) -> Iterator[Judge]:
     """The published client as it runs in a container of `served`; its context is kept as `deployment`."""
     for started in _judge(world.config):
