@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -222,4 +223,6 @@ def test_a_secrets_value_is_in_no_answer_and_in_no_log(
     logs = [*(world.config / "data" / "logs").glob("*.log"), *(world.config / "data" / "sandbox").rglob("log")]
     assert len(logs) > 5
     assert marker not in str(told)
-    assert not [file for file in logs if marker in file.read_text(errors="replace")]
+    for file in logs:
+        with contextlib.suppress(FileNotFoundError):  # of a Pod that is just going
+            assert marker not in file.read_text(errors="replace"), file
