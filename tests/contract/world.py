@@ -24,6 +24,7 @@ PLACE = {"region": "us-east-1", "vmType": "t3.large"}
 _TELL = """
 env > "$CONTRACT_DIR/$ANYCLOUD_DEPLOYMENT_ID.new"
 mv "$CONTRACT_DIR/$ANYCLOUD_DEPLOYMENT_ID.new" "$CONTRACT_DIR/$ANYCLOUD_DEPLOYMENT_ID"
+echo told
 trap 'kill $!; exit 0' TERM
 sleep 100000 &
 wait
