@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from anycloud_supervisor.identity import Identity
 
-from tests.support.installation import ANYCLOUD, KEYS, Done, Installation, free_port, until
+from tests.support.installation import ANYCLOUD, KEYS, Done, Installation, free_port, full_disk, until
 
 pytestmark = pytest.mark.timeout(180)
 _CAP_DAC_OVERRIDE, _PR_CAPBSET_DROP = 1, 24
@@ -44,7 +44,8 @@ def no_file_beyond(size: int) -> Callable[[], None]:
     """For a child: a disk that is full as soon as a file would exceed `size` bytes."""
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
 
     return limit
 
@@ -144,11 +145,10 @@ def test_a_second_start_is_fine_when_it_asks_for_what_runs_and_refused_when_not(
 def test_a_disk_that_fills_up_refuses_writes_and_the_service_lives_on(installation: Installation) -> None:
     service = installation.process("installer/cluster")
     assert service is not None
-    unlimited = resource.prlimit(service.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
-    refused = [installation.cli(*NEW, f"refused-{number}", *SAVE, env=KEYS, code=1) for number in range(3)]
-    assert all(sentence(done) for done in refused)
-    assert credentials(installation) == ["first"]
-    resource.prlimit(service.pid, resource.RLIMIT_FSIZE, unlimited)
+    with full_disk(service):
+        refused = [installation.cli(*NEW, f"refused-{number}", *SAVE, env=KEYS, code=1) for number in range(3)]
+        assert all(sentence(done) for done in refused)
+        assert credentials(installation) == ["first"]
     installation.cli(*NEW, "second", *SAVE, env=KEYS)
     assert service.alive
     assert credentials(installation) == ["first", "second"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import subprocess
 import time
 from collections import Counter
@@ -18,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.persistence import DEPLOYMENT, VMS, Persistence
-from tests.support.installation import ANYCLOUD, SERVICES, Installation, kill, until
+from tests.e2e.persistence import VMS, Persistence
+from tests.support.installation import ANYCLOUD, SERVICES, Installation, full_disk, kill, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -179,13 +178,13 @@ def test_a_disk_that_is_full_for_a_while_delays_jobs_and_loses_none(
     standing.submit(jobs)
     service = installation.process("hosted/deployment")
     assert service is not None
-    unlimited = resource.prlimit(service.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
-    refused = installation.cli("job", "--deployment", DEPLOYMENT, code=1)
+    with full_disk(service):
+        refused = installation.cli("secrets", "new", "late", "KEY=value", code=1)
     assert len(refused.stderr.splitlines()) == 1
-    resource.prlimit(service.pid, resource.RLIMIT_FSIZE, unlimited)
     standing.wait(jobs)
     see_that_jobs_ran_once(standing, jobs)
     assert service.alive
+    assert installation.ask("secrets", "list") == []
 
 
 def test_jobs_sent_during_kills_are_admitted_once(

@@ -10,9 +10,11 @@ command line or in the environment; so every process is found, those that no rec
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -21,6 +23,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -169,9 +172,8 @@ class Installation:
 
     def end(self) -> None:
         """Stops as the user would, and then ends, one by one, whatever is still there."""
-        subprocess.run(
-            [str(ANYCLOUD), "api", "stop"], env=self.environment, capture_output=True, check=False, timeout=120
-        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.cli("api", "stop", code=None)
         for _ in range(5):  # an end may let something else begin: a shim outlives its agent
             left = self.processes()
             if not left:
@@ -201,6 +203,17 @@ def kill(identity: Identity, number: signal.Signals = signal.SIGKILL) -> None:
             handle.wait(5)
     finally:
         handle.close()
+
+
+@contextmanager
+def full_disk(process: Identity, size: int = 4096) -> Iterator[None]:
+    """While inside, no file of this process can be written beyond `size` bytes."""
+    limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, limits)
 
 
 def until(look: Callable[[], T | None], seconds: float, pause: float = 0.1) -> T:
