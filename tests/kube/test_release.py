@@ -277,9 +277,12 @@ async def test_our_helm_chart_is_taken_whole_and_becomes_one_install_job(
 
 async def upgraded(kube: Kube, body: Object, made: Object) -> None:
     """An apply changes the chart and keeps what the controller added to it."""
-    stored = await kube.get("HelmChart", "anycloud-api", "kube-system")
-    assert stored is not None
-    assert stored["metadata"]["finalizers"]
+
+    async def taken() -> Object | None:
+        found = await kube.get("HelmChart", "anycloud-api", "kube-system")
+        return found if found and found["metadata"].get("finalizers") else None
+
+    stored = await until(taken)
     changed = {**body, "spec": {**body["spec"], "version": "0.1.71"}}
     changed["metadata"] = {**body["metadata"], "uid": made["metadata"]["uid"]}
     try:
