@@ -9,6 +9,8 @@ from anycloud_cli.groups import Lazy, LazyGroup
 
 _COMMANDS = {
     "api": Lazy("api", "api", "Start, stop and look at the local API; choose the API that commands go to."),
+    "login": Lazy("login", "login", "Sign in at GitHub, for clusters and hosted APIs."),
+    "logout": Lazy("login", "logout", "Forget the GitHub sign-in and the tokens of hosted APIs."),
     "credentials": Lazy("credentials", "credentials", "Cloud credentials that the active API holds."),
     "cluster": Lazy("cluster", "cluster", "The installation's Kubernetes cluster."),
     "node-pool": Lazy("node_pool", "node_pool", "VMs that join the cluster."),

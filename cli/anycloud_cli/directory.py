@@ -47,6 +47,17 @@ class Directory:
                 scratch.unlink()
             raise Failure(f"Cannot write {path}: {_reason(error)}.") from error
 
+    def remove(self, name: str) -> bool:
+        """Whether a file was there; it isn't any more."""
+        path = self.path / name
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise Failure(f"Cannot remove {path}: {_reason(error)}.") from error
+        return True
+
     @staticmethod
     def _write_durably(path: Path, text: str) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -14,6 +14,8 @@ from anycloud_cli.directory import Directory
 from anycloud_cli.failures import USAGE, Failure
 
 DEFAULT_URL = "http://localhost:8080"
+SIGN_IN_FILE = ".token"
+TOKENS_FILE = "api-tokens.json"
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -78,7 +80,7 @@ def active(directory: Directory, environ: Mapping[str, str]) -> Target:
 
 def github_token(directory: Directory, environ: Mapping[str, str]) -> str | None:
     """The GitHub sign-in of this user, if any."""
-    return directory.read(".token") or environ.get("GITHUB_TOKEN", "").strip() or None
+    return directory.read(SIGN_IN_FILE) or environ.get("GITHUB_TOKEN", "").strip() or None
 
 
 def _hosted_token(url: str, directory: Directory, environ: Mapping[str, str]) -> str | None:
@@ -93,7 +95,7 @@ def _hosted_token(url: str, directory: Directory, environ: Mapping[str, str]) ->
 def stored_tokens(directory: Directory) -> dict[str, object]:
     """Tokens of hosted APIs by normalised URL. A damaged file counts as none."""
     try:
-        tokens = json.loads(directory.read("api-tokens.json") or "{}")
+        tokens = json.loads(directory.read(TOKENS_FILE) or "{}")
     except ValueError:
         return {}
     return tokens if isinstance(tokens, dict) else {}
@@ -103,4 +105,4 @@ def store_token(directory: Directory, url: str, token: str) -> None:
     """Keeps a hosted API's token under that exact URL."""
     tokens = stored_tokens(directory)
     tokens[url] = token
-    directory.write("api-tokens.json", json.dumps(tokens, indent=2))
+    directory.write(TOKENS_FILE, json.dumps(tokens, indent=2))

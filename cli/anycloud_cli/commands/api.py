@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from anycloud_cli import VERSION, supervisor
+from anycloud_cli import VERSION, sign_in, supervisor
 from anycloud_cli import target as targets
-from anycloud_cli.client import Client, path
+from anycloud_cli.client import path
 from anycloud_cli.failures import REFUSED, ApiRefusal, Failure, restarting
 from anycloud_cli.groups import AliasGroup
 from anycloud_cli.options import json_option
@@ -20,7 +20,6 @@ from anycloud_cli.views.layout import DONE, FAILED, UNDER_WAY
 from anycloud_cli.world import in_sandbox
 
 _RIDE_OUT_SECONDS = 10.0
-_BOOT_SECONDS = 60.0  # a hosted API whose machine was just started again
 _SIGNS = {"starting": UNDER_WAY, "done": DONE, "failed": FAILED}
 
 
@@ -122,7 +121,7 @@ def use(session: Session, url: str) -> None:
     """
     chosen = _local_url(session) if url == "local" else targets.normalise(url)
     if not targets.is_local(chosen):
-        token = _exchange(session, chosen)
+        token = sign_in.exchange(session, chosen)
         _remember_local(session)
         targets.store_token(session.directory, chosen, token)
     session.directory.write("api-url", chosen)
@@ -140,22 +139,3 @@ def _remember_local(session: Session) -> None:
     active = session.directory.read("api-url")
     if active and targets.is_local(targets.normalise(active)) and session.directory.read("local-api-url") is None:
         session.directory.write("local-api-url", targets.normalise(active))
-
-
-def _exchange(session: Session, url: str) -> str:
-    if url.startswith("http://") and not targets.is_on_this_machine(url):
-        raise Failure(f"{url} isn't https, and your GitHub sign-in doesn't travel in clear.")
-    sign_in = targets.github_token(session.directory, os.environ)
-    if sign_in is None:
-        where = session.directory.path / ".token"
-        raise Failure(f"No GitHub sign-in is here: put a GitHub token into GITHUB_TOKEN or into {where}.")
-    client = Client(targets.Target(url, sign_in))
-    patience = Patience(session.clock, _BOOT_SECONDS, session.complain)
-    try:  # asking twice leaves one token: the newest
-        answer = patience.read(lambda: client.request("POST", path("api-token")))
-    except ApiRefusal as refusal:
-        if refusal.code != "UNAUTHORIZED":
-            raise
-        raise Failure(f"{url} refused your GitHub sign-in: {refusal.message}") from refusal
-    token: str = answer["token"]
-    return token

@@ -14,6 +14,7 @@ from aiohttp import web
 from anycloud_sandbox.pki import Authority
 from anycloud_sandbox.state import Faults, Json, Pace, State, WorldError
 from anycloud_sandbox.world.clouds import Buckets, Clouds, account_of, free_port
+from anycloud_sandbox.world.github import DeviceFlow
 from anycloud_sandbox.world.machines import Machines
 
 log = logging.getLogger(__name__)
@@ -113,6 +114,7 @@ class World:
         self.faults = Faults(self.state)
         self.machines = Machines(self.state, self.faults, directory, pace)
         self.clouds = Clouds(self.state, self.faults, pace.delay, self.machines.changed)
+        self.device_flow = DeviceFlow(pace.delay)
 
     def app(self) -> web.Application:
         app, faults, buckets = web.Application(client_max_size=256 * 2**20), self.faults, Buckets(self.state)
@@ -132,6 +134,7 @@ class World:
         for method, path, handler in routes:
             app.router.add_route(method, path, self._route(path.split("/")[1], handler))
         app.router.add_get("/hypervisor/machines", self._hypervisor)
+        app.router.add_routes(self.device_flow.routes())
         return app
 
     def _route(self, area: str, handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -44,8 +44,8 @@ def test_help_lists_every_command_that_works_and_nothing_else() -> None:
     done = subprocess.run([sys.executable, "-m", "anycloud_cli", "--help"], capture_output=True, text=True, check=True)
     listed = re.findall(r"^  ([a-z-]+)  ", done.stdout.partition("Commands:")[2], re.MULTILINE)
     assert listed == [
-        "api", "credentials", "cluster", "node-pool", "deployment", "job", "status", "wait", "logs", "terminate",
-        "resubmit", "secrets", "db",
+        "api", "login", "logout", "credentials", "cluster", "node-pool", "deployment", "job", "status", "wait", "logs",
+        "terminate", "resubmit", "secrets", "db",
     ]  # fmt: skip
 
 

@@ -211,7 +211,7 @@ def test_api_use_gives_a_hosted_api_time_to_come_back(cli: Any, hosted: Any) -> 
 def test_without_a_sign_in_api_use_tells_where_to_put_one(cli: Any, hosted: Any) -> None:
     run = cli("api", "use", hosted.url)
     assert run.code == 1
-    assert run.err.startswith("No GitHub sign-in is here: put a GitHub token into GITHUB_TOKEN or into ")
+    assert run.err.startswith("No GitHub sign-in is here; run `anycloud login`, or put a GitHub token into ")
     assert hosted.requests == []
 
 
