@@ -59,6 +59,17 @@ def test_a_claim_takes_an_idempotency_key_and_an_exchange_a_sign_in() -> None:
     assert operation("ApiTokens/ExchangeApiToken").said["security"] == [{"signInBearer": []}]
 
 
+def test_operations_that_act_on_github_take_the_callers_sign_in_beside_the_bearer() -> None:
+    taking = {name for name, found in PRODUCT.items() if "AnyCloud-GitHub-Token" in headers(found)}
+    assert {name.rpartition("/")[2] for name in taking} == {
+        "CreateCluster",
+        "DestroyCluster",
+        "ForgetCluster",
+        "GrantUser",
+    }
+    assert DOCUMENT["components"]["parameters"]["GitHubToken"]["required"] is False
+
+
 @of_the_product
 def test_success_codes_are_those_of_the_codec(found: Operation) -> None:
     route = found.binding.route

@@ -25,27 +25,29 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!anycloudapi/rest/v1/options.proto\x12\x13\x61nycloudapi.rest.v1\x1a google/protobuf/descriptor.proto\"\xf6\x01\n\nMethodRule\x12\x0f\n\x07success\x18\x01 \x01(\x05\x12\x0c\n\x04wrap\x18\x02 \x01(\t\x12\x1d\n\x15no_content_when_unset\x18\x03 \x01(\x08\x12\x0e\n\x06\x65rrors\x18\x04 \x03(\t\x12\x0f\n\x07invalid\x18\x05 \x01(\t\x12\x13\n\x0bunavailable\x18\x06 \x01(\t\x12+\n\x06\x61\x63\x63\x65ss\x18\x07 \x01(\x0e\x32\x1b.anycloudapi.rest.v1.Access\x12\x38\n\x0e\x63lient_version\x18\x08 \x01(\x0e\x32 .anycloudapi.rest.v1.VersionRule\x12\r\n\x05paged\x18\t \x01(\x08\")\n\x0bMessageRule\x12\x0c\n\x04open\x18\x01 \x01(\x08\x12\x0c\n\x04\x62\x61re\x18\x02 \x01(\x08\"\x83\x03\n\tFieldRule\x12\x17\n\x0fomit_when_unset\x18\x01 \x01(\x08\x12\x10\n\x08nullable\x18\x02 \x01(\x08\x12.\n\x04time\x18\x03 \x01(\x0e\x32 .anycloudapi.rest.v1.NumericTime\x12\r\n\x05merge\x18\x04 \x01(\x08\x12\x0b\n\x03tag\x18\x05 \x01(\t\x12\x10\n\x03min\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x03max\x18\x07 \x01(\x03H\x01\x88\x01\x01\x12\x14\n\x07min_len\x18\x08 \x01(\rH\x02\x88\x01\x01\x12\x14\n\x07max_len\x18\t \x01(\rH\x03\x88\x01\x01\x12\x0f\n\x07pattern\x18\n \x01(\t\x12\x16\n\tmin_items\x18\x0b \x01(\rH\x04\x88\x01\x01\x12\x16\n\tmax_items\x18\x0c \x01(\rH\x05\x88\x01\x01\x12\x0c\n\x04uuid\x18\r \x01(\x08\x12\x0c\n\x04\x66lat\x18\x0e \x01(\x08\x12\x0e\n\x06object\x18\x0f \x01(\x08\x42\x06\n\x04_minB\x06\n\x04_maxB\n\n\x08_min_lenB\n\n\x08_max_lenB\x0c\n\n_min_itemsB\x0c\n\n_max_items\"-\n\tUnionRule\x12\x0f\n\x07tag_key\x18\x01 \x01(\t\x12\x0f\n\x07\x62y_keys\x18\x02 \x01(\x08\"G\n\rEnumValueRule\x12\x0c\n\x04wire\x18\x01 \x01(\t\x12\x0c\n\x04http\x18\x02 \x01(\x05\x12\x0c\n\x04grpc\x18\x03 \x01(\x05\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\t*I\n\x06\x41\x63\x63\x65ss\x12\x16\n\x12\x41\x43\x43\x45SS_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x41\x43\x43\x45SS_WORKLOAD\x10\x01\x12\x12\n\x0e\x41\x43\x43\x45SS_SIGN_IN\x10\x02*G\n\x0bVersionRule\x12\x1c\n\x18VERSION_RULE_UNSPECIFIED\x10\x00\x12\x1a\n\x16VERSION_RULE_NEIGHBOUR\x10\x01*^\n\x0bNumericTime\x12\x1c\n\x18NUMERIC_TIME_UNSPECIFIED\x10\x00\x12\x17\n\x13NUMERIC_TIME_MILLIS\x10\x01\x12\x18\n\x14NUMERIC_TIME_SECONDS\x10\x02:Q\n\x06method\x12\x1e.google.protobuf.MethodOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x1f.anycloudapi.rest.v1.MethodRule:T\n\x07message\x12\x1f.google.protobuf.MessageOptions\x18\xf1\x8c\x03 \x01(\x0b\x32 .anycloudapi.rest.v1.MessageRule:N\n\x05\x66ield\x12\x1d.google.protobuf.FieldOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x1e.anycloudapi.rest.v1.FieldRule:N\n\x05union\x12\x1d.google.protobuf.OneofOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x1e.anycloudapi.rest.v1.UnionRule:V\n\x05value\x12!.google.protobuf.EnumValueOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\".anycloudapi.rest.v1.EnumValueRuleb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!anycloudapi/rest/v1/options.proto\x12\x13\x61nycloudapi.rest.v1\x1a google/protobuf/descriptor.proto\"\xab\x02\n\nMethodRule\x12\x0f\n\x07success\x18\x01 \x01(\x05\x12\x0c\n\x04wrap\x18\x02 \x01(\t\x12\x1d\n\x15no_content_when_unset\x18\x03 \x01(\x08\x12\x0e\n\x06\x65rrors\x18\x04 \x03(\t\x12\x0f\n\x07invalid\x18\x05 \x01(\t\x12\x13\n\x0bunavailable\x18\x06 \x01(\t\x12+\n\x06\x61\x63\x63\x65ss\x18\x07 \x01(\x0e\x32\x1b.anycloudapi.rest.v1.Access\x12\x38\n\x0e\x63lient_version\x18\x08 \x01(\x0e\x32 .anycloudapi.rest.v1.VersionRule\x12\r\n\x05paged\x18\t \x01(\x08\x12\x33\n\x07headers\x18\n \x03(\x0e\x32\".anycloudapi.rest.v1.RequestHeader\")\n\x0bMessageRule\x12\x0c\n\x04open\x18\x01 \x01(\x08\x12\x0c\n\x04\x62\x61re\x18\x02 \x01(\x08\"\x83\x03\n\tFieldRule\x12\x17\n\x0fomit_when_unset\x18\x01 \x01(\x08\x12\x10\n\x08nullable\x18\x02 \x01(\x08\x12.\n\x04time\x18\x03 \x01(\x0e\x32 .anycloudapi.rest.v1.NumericTime\x12\r\n\x05merge\x18\x04 \x01(\x08\x12\x0b\n\x03tag\x18\x05 \x01(\t\x12\x10\n\x03min\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x03max\x18\x07 \x01(\x03H\x01\x88\x01\x01\x12\x14\n\x07min_len\x18\x08 \x01(\rH\x02\x88\x01\x01\x12\x14\n\x07max_len\x18\t \x01(\rH\x03\x88\x01\x01\x12\x0f\n\x07pattern\x18\n \x01(\t\x12\x16\n\tmin_items\x18\x0b \x01(\rH\x04\x88\x01\x01\x12\x16\n\tmax_items\x18\x0c \x01(\rH\x05\x88\x01\x01\x12\x0c\n\x04uuid\x18\r \x01(\x08\x12\x0c\n\x04\x66lat\x18\x0e \x01(\x08\x12\x0e\n\x06object\x18\x0f \x01(\x08\x42\x06\n\x04_minB\x06\n\x04_maxB\n\n\x08_min_lenB\n\n\x08_max_lenB\x0c\n\n_min_itemsB\x0c\n\n_max_items\"-\n\tUnionRule\x12\x0f\n\x07tag_key\x18\x01 \x01(\t\x12\x0f\n\x07\x62y_keys\x18\x02 \x01(\x08\"G\n\rEnumValueRule\x12\x0c\n\x04wire\x18\x01 \x01(\t\x12\x0c\n\x04http\x18\x02 \x01(\x05\x12\x0c\n\x04grpc\x18\x03 \x01(\x05\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\t*t\n\rRequestHeader\x12\x1e\n\x1aREQUEST_HEADER_UNSPECIFIED\x10\x00\x12\"\n\x1eREQUEST_HEADER_IDEMPOTENCY_KEY\x10\x01\x12\x1f\n\x1bREQUEST_HEADER_GITHUB_TOKEN\x10\x02*I\n\x06\x41\x63\x63\x65ss\x12\x16\n\x12\x41\x43\x43\x45SS_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x41\x43\x43\x45SS_WORKLOAD\x10\x01\x12\x12\n\x0e\x41\x43\x43\x45SS_SIGN_IN\x10\x02*G\n\x0bVersionRule\x12\x1c\n\x18VERSION_RULE_UNSPECIFIED\x10\x00\x12\x1a\n\x16VERSION_RULE_NEIGHBOUR\x10\x01*^\n\x0bNumericTime\x12\x1c\n\x18NUMERIC_TIME_UNSPECIFIED\x10\x00\x12\x17\n\x13NUMERIC_TIME_MILLIS\x10\x01\x12\x18\n\x14NUMERIC_TIME_SECONDS\x10\x02:Q\n\x06method\x12\x1e.google.protobuf.MethodOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x1f.anycloudapi.rest.v1.MethodRule:T\n\x07message\x12\x1f.google.protobuf.MessageOptions\x18\xf1\x8c\x03 \x01(\x0b\x32 .anycloudapi.rest.v1.MessageRule:N\n\x05\x66ield\x12\x1d.google.protobuf.FieldOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x1e.anycloudapi.rest.v1.FieldRule:N\n\x05union\x12\x1d.google.protobuf.OneofOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x1e.anycloudapi.rest.v1.UnionRule:V\n\x05value\x12!.google.protobuf.EnumValueOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\".anycloudapi.rest.v1.EnumValueRuleb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'anycloudapi.rest.v1.options_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ACCESS']._serialized_start=894
-  _globals['_ACCESS']._serialized_end=967
-  _globals['_VERSIONRULE']._serialized_start=969
-  _globals['_VERSIONRULE']._serialized_end=1040
-  _globals['_NUMERICTIME']._serialized_start=1042
-  _globals['_NUMERICTIME']._serialized_end=1136
+  _globals['_REQUESTHEADER']._serialized_start=947
+  _globals['_REQUESTHEADER']._serialized_end=1063
+  _globals['_ACCESS']._serialized_start=1065
+  _globals['_ACCESS']._serialized_end=1138
+  _globals['_VERSIONRULE']._serialized_start=1140
+  _globals['_VERSIONRULE']._serialized_end=1211
+  _globals['_NUMERICTIME']._serialized_start=1213
+  _globals['_NUMERICTIME']._serialized_end=1307
   _globals['_METHODRULE']._serialized_start=93
-  _globals['_METHODRULE']._serialized_end=339
-  _globals['_MESSAGERULE']._serialized_start=341
-  _globals['_MESSAGERULE']._serialized_end=382
-  _globals['_FIELDRULE']._serialized_start=385
-  _globals['_FIELDRULE']._serialized_end=772
-  _globals['_UNIONRULE']._serialized_start=774
-  _globals['_UNIONRULE']._serialized_end=819
-  _globals['_ENUMVALUERULE']._serialized_start=821
-  _globals['_ENUMVALUERULE']._serialized_end=892
+  _globals['_METHODRULE']._serialized_end=392
+  _globals['_MESSAGERULE']._serialized_start=394
+  _globals['_MESSAGERULE']._serialized_end=435
+  _globals['_FIELDRULE']._serialized_start=438
+  _globals['_FIELDRULE']._serialized_end=825
+  _globals['_UNIONRULE']._serialized_start=827
+  _globals['_UNIONRULE']._serialized_end=872
+  _globals['_ENUMVALUERULE']._serialized_start=874
+  _globals['_ENUMVALUERULE']._serialized_end=945
 # @@protoc_insertion_point(module_scope)

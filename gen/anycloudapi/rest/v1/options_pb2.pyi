@@ -23,6 +23,27 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _RequestHeader:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RequestHeaderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RequestHeader.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REQUEST_HEADER_UNSPECIFIED: _RequestHeader.ValueType  # 0
+    REQUEST_HEADER_IDEMPOTENCY_KEY: _RequestHeader.ValueType  # 1
+    """idempotency-key: the id of an execution, which the caller chooses. Required."""
+    REQUEST_HEADER_GITHUB_TOKEN: _RequestHeader.ValueType  # 2
+    """AnyCloud-GitHub-Token: the GitHub sign-in of a caller who has another token as bearer. Never required by shape."""
+
+class RequestHeader(_RequestHeader, metaclass=_RequestHeaderEnumTypeWrapper): ...
+
+REQUEST_HEADER_UNSPECIFIED: RequestHeader.ValueType  # 0
+REQUEST_HEADER_IDEMPOTENCY_KEY: RequestHeader.ValueType  # 1
+"""idempotency-key: the id of an execution, which the caller chooses. Required."""
+REQUEST_HEADER_GITHUB_TOKEN: RequestHeader.ValueType  # 2
+"""AnyCloud-GitHub-Token: the GitHub sign-in of a caller who has another token as bearer. Never required by shape."""
+Global___RequestHeader: _TypeAlias = RequestHeader  # noqa: Y015
+
 class _Access:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -97,6 +118,7 @@ class MethodRule(_message.Message):
     ACCESS_FIELD_NUMBER: _builtins.int
     CLIENT_VERSION_FIELD_NUMBER: _builtins.int
     PAGED_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
     success: _builtins.int
     """HTTP status of a success; 0 means 200. With 204 there is no body."""
     wrap: _builtins.str
@@ -117,6 +139,10 @@ class MethodRule(_message.Message):
     def errors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Wire names of the errors that this method declares beyond the common set of its access class."""
 
+    @_builtins.property
+    def headers(self) -> _containers.RepeatedScalarFieldContainer[Global___RequestHeader.ValueType]:
+        """Headers that the handler reads, beyond those of every call; for OpenAPI and the SDKs."""
+
     def __init__(
         self,
         *,
@@ -129,10 +155,11 @@ class MethodRule(_message.Message):
         access: Global___Access.ValueType = ...,
         client_version: Global___VersionRule.ValueType = ...,
         paged: _builtins.bool = ...,
+        headers: _abc.Iterable[Global___RequestHeader.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "client_version", b"client_version", "errors", b"errors", "invalid", b"invalid", "no_content_when_unset", b"no_content_when_unset", "paged", b"paged", "success", b"success", "unavailable", b"unavailable", "wrap", b"wrap"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "client_version", b"client_version", "errors", b"errors", "headers", b"headers", "invalid", b"invalid", "no_content_when_unset", b"no_content_when_unset", "paged", b"paged", "success", b"success", "unavailable", b"unavailable", "wrap", b"wrap"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from anycloudapi.rest.v1 import options_pb2 as rest
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 from anycloud_common.rest.openapi import merging
 from anycloud_common.rest.openapi.comments import comments
 from anycloud_common.rest.openapi.messages import Messages
 from anycloud_common.rest.openapi.operations import (
-    KEY_HEADER,
     LINK_HEADER,
+    REQUEST_HEADERS,
     SIGN_IN,
     TOTAL_HEADER,
     USER,
@@ -37,12 +38,19 @@ _PARAMETERS: Final = {
         "tolerate one minor release of difference.",
         "schema": {"type": "string"},
     },
-    KEY_HEADER: {
+    REQUEST_HEADERS[rest.REQUEST_HEADER_IDEMPOTENCY_KEY]: {
         "name": "idempotency-key",
         "in": "header",
         "required": True,
         "description": "Id of the execution, a UUID that the caller chose. A repeated call with it answers the same.",
         "schema": {"type": "string", "format": "uuid"},
+    },
+    REQUEST_HEADERS[rest.REQUEST_HEADER_GITHUB_TOKEN]: {
+        "name": "AnyCloud-GitHub-Token",
+        "in": "header",
+        "required": False,
+        "description": "GitHub token of the caller, for what is done with GitHub in the caller's name.",
+        "schema": {"type": "string"},
     },
 }
 _HEADERS: Final = {

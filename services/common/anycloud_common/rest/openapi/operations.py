@@ -20,9 +20,13 @@ SCHEMES: Final = {
     rest.ACCESS_WORKLOAD: WORKLOAD,
     rest.ACCESS_SIGN_IN: SIGN_IN,
 }
-VERSION_HEADER, KEY_HEADER = "ClientVersion", "IdempotencyKey"
+VERSION_HEADER = "ClientVersion"
+REQUEST_HEADERS: Final = {
+    rest.REQUEST_HEADER_IDEMPOTENCY_KEY: "IdempotencyKey",
+    rest.REQUEST_HEADER_GITHUB_TOKEN: "GitHubToken",
+}
+"""Name of the parameter among the components."""
 TOTAL_HEADER, LINK_HEADER = "TotalCount", "NextPage"
-TAKES_IDEMPOTENCY_KEY: Final = frozenset({"/anycloudapi.deployment.v1.DeploymentJobs/ClaimJob"})
 _STATUS: Final = {200: "Done.", 202: "Accepted; what it asks for may take longer.", 204: "Done; there is no body."}
 
 
@@ -52,7 +56,7 @@ class Operations:
     @staticmethod
     def _headers(route: Route) -> list[dict[str, Any]]:
         names = [] if route.access == rest.ACCESS_WORKLOAD else [VERSION_HEADER]
-        names += [KEY_HEADER] if route.grpc_path in TAKES_IDEMPOTENCY_KEY else []
+        names += [REQUEST_HEADERS[header] for header in rules.method_rule(route.method).headers]
         return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
     def _parameter(self, param: Param) -> dict[str, Any]:
