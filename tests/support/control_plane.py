@@ -17,7 +17,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -78,15 +78,25 @@ class Refused(Exception):
 
 
 class ControlPlane:
-    """`endpoint` (https), `ca` (PEM) and `token` (the admin's) are what clients need. MissingPrograms when it can't."""
+    """`endpoint` (https), `ca` (PEM) and `token` (the admin's) are what clients need. MissingPrograms when it can't.
 
-    def __init__(self, directory: Path, datastore: Datastore = "etcd") -> None:
+    `host` is the address that the API server listens on; `flags` are further ones for a program, by its name."""
+
+    def __init__(
+        self,
+        directory: Path,
+        datastore: Datastore = "etcd",
+        host: str = HOST,
+        flags: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         if absent := missing(_PROGRAMS[datastore]):
             raise MissingPrograms(how_to_get(absent))
         self.directory = directory
+        self.host = host
+        self._flags = dict(flags or {})
         self.datastore: Datastore = datastore
         self.port = free_port()
-        self.endpoint = f"https://{HOST}:{self.port}"
+        self.endpoint = f"https://{host}:{self.port}"
         self.authority = Authority("k3s-server-ca")
         self.ca = self.authority.pem
         self._tokens = {name: secrets.token_hex(16) for name in _USERS}
@@ -225,7 +235,11 @@ class ControlPlane:
     def _run(self, name: str, flags: Sequence[str]) -> None:
         with (self.directory / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [locate(name), *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory
+                [locate(name), *flags, *self._flags.get(name, ())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
             )
 
     def _until(self, what: str, done: Callable[[], bool]) -> None:
@@ -275,7 +289,7 @@ class ControlPlane:
         at = self.directory
         return [
             f"--etcd-servers=http://{HOST}:{self._etcd_port}",
-            f"--bind-address={HOST}",
+            f"--bind-address={self.host}",
             f"--secure-port={self.port}",
             "--endpoint-reconciler-type=none",  # it would refuse a loopback address
             f"--tls-cert-file={at / 'server.pem'}",
@@ -327,7 +341,9 @@ class ControlPlane:
         files = {
             "ca.crt": self.ca,
             "ca.key": key_pem(self.authority.key),
-            "server.pem": self.authority.issue("kube-apiserver", hosts=[HOST, "localhost"]),
+            # With the CA, so that machines that join see what their token's checksum is of.
+            "server.pem": self.authority.issue("kube-apiserver", hosts=sorted({HOST, self.host, "localhost"}))
+            + self.ca,
             "kubelet-client.pem": self.authority.issue("kube-apiserver"),
             "accounts.key": key_pem(accounts),
             "accounts.pub": public_pem(accounts),

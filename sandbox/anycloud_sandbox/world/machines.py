@@ -76,6 +76,7 @@ class Machines:
         name = (config or {}).get("node-name", machine["name"])
         effects = [it for it in NODES if self._faults.holds(it, area="node", machine=machine["id"], name=name)]
         about = {"directory": str(self.directory(machine["id"])), "nodeConfig": config, "effects": effects}
+        about |= {"userData": machine["userData"]}  # for hypervisors with real VMs
         return {name: machine[name] for name in SHOWN} | about | {"apiServer": cluster.endpoint if cluster else None}
 
     def _node_config(self, machine: Json) -> Json | None:
