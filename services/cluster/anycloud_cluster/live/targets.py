@@ -20,7 +20,7 @@ from anycloud_cluster.domain.ports import (
 )
 from anycloud_cluster.store import credentials
 
-_HOW: Final = "put a GitHub token into GITHUB_TOKEN, or into the file .token of ANYCLOUD_DIR"
+_HOW: Final = "run `anycloud login`, or put a GitHub token into GITHUB_TOKEN"
 _BACKUP: Final = "anycloud-api/backup.json"
 _TRANSIENT: Final = ("unreachable", "throttled", "capacity")
 

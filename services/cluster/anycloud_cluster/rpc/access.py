@@ -119,7 +119,9 @@ class ApiAccessServicer(access_pb2_grpc.ApiAccessServicer):
         try:
             return await self._sign_ins.find(login, calls.current().github_token)
         except SignInRefused as error:
-            raise ApiError("GITHUB_SIGN_IN_REQUIRED", f"GitHub doesn't accept your sign-in: {error}.") from None
+            raise ApiError(
+                "GITHUB_SIGN_IN_REQUIRED", f"GitHub doesn't accept your sign-in ({error}): run `anycloud login`."
+            ) from None
         except OutsideError as error:
             if error.kind in ("not_found", "invalid"):
                 raise ApiError("API_ACCESS_ACCOUNT_NOT_USER", f"username: {error.message}.") from None

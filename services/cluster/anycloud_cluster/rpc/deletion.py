@@ -78,7 +78,9 @@ class Deletion:
             api_token = await self._hosted.exchange(url, token)
             await self._take_back(cluster, api_token)
         except SignInRefused as error:
-            raise ApiError("GITHUB_SIGN_IN_REQUIRED", f"The API at {url} refuses your sign-in: {error}.") from None
+            raise ApiError(
+                "GITHUB_SIGN_IN_REQUIRED", f"The API at {url} refuses your sign-in ({error}): run `anycloud login`."
+            ) from None
         except OutsideError as error:
             if error.kind == "auth":
                 raise ApiError("FORBIDDEN", f"The API at {url} doesn't let you in: {error.message}") from None

@@ -69,7 +69,9 @@ class Forgetting:
             for row in named:
                 await self._end(row, token or "")
         except SignInRefused as error:
-            raise ApiError("GITHUB_SIGN_IN_REQUIRED", f"The DNS record can't be deleted: {error}.") from None
+            raise ApiError(
+                "GITHUB_SIGN_IN_REQUIRED", f"The DNS record can't be deleted ({error}): run `anycloud login`."
+            ) from None
         except OutsideError as error:
             text = f"The DNS record of cluster {cluster.name} can't be deleted now ({error.message}); try again."
             raise ApiError("CLUSTER_BUSY", text) from None
