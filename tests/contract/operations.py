@@ -156,4 +156,4 @@ OPERATIONS = [
 ]
 
 # What this API offers beyond the contract.
-OURS = [Operation("", "GET", "/deployments/{id}/logs")]
+OURS = [Operation("", "GET", "/deployments/{id}/logs"), Operation("", "GET", "/workloads/{id}/logs")]

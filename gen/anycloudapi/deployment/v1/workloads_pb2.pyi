@@ -754,6 +754,40 @@ class GetWorkloadStatusRequest(_message.Message):
 Global___GetWorkloadStatusRequest: _TypeAlias = GetWorkloadStatusRequest  # noqa: Y015
 
 @_typing.final
+class StreamWorkloadLogsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    FOLLOW_FIELD_NUMBER: _builtins.int
+    TAIL_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    follow: _builtins.bool
+    """Goes on until the Job has ended."""
+    tail: _builtins.int
+    """At most so many of the newest lines."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        follow: _builtins.bool | None = ...,
+        tail: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_follow", b"_follow", "_tail", b"_tail", "follow", b"follow", "tail", b"tail"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_follow", b"_follow", "_tail", b"_tail", "follow", b"follow", "id", b"id", "tail", b"tail"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__follow: _TypeAlias = _typing.Literal["follow"]  # noqa: Y015
+    _WhichOneofArgType__follow: _TypeAlias = _typing.Literal["_follow", b"_follow"]  # noqa: Y015
+    _WhichOneofReturnType__tail: _TypeAlias = _typing.Literal["tail"]  # noqa: Y015
+    _WhichOneofArgType__tail: _TypeAlias = _typing.Literal["_tail", b"_tail"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__follow) -> _WhichOneofReturnType__follow | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tail) -> _WhichOneofReturnType__tail | None: ...
+
+Global___StreamWorkloadLogsRequest: _TypeAlias = StreamWorkloadLogsRequest  # noqa: Y015
+
+@_typing.final
 class TerminateWorkloadRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from anycloudapi.deployment.v1 import deployments_pb2 as anycloudapi_dot_deployment_dot_v1_dot_deployments__pb2
 from anycloudapi.deployment.v1 import workloads_pb2 as anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -64,6 +65,11 @@ class WorkloadsStub:
                 request_serializer=anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2.ResubmitWorkloadRequest.SerializeToString,
                 response_deserializer=anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2.Resubmission.FromString,
                 _registered_method=True)
+        self.StreamWorkloadLogs = channel.unary_stream(
+                '/anycloudapi.deployment.v1.Workloads/StreamWorkloadLogs',
+                request_serializer=anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2.StreamWorkloadLogsRequest.SerializeToString,
+                response_deserializer=anycloudapi_dot_deployment_dot_v1_dot_deployments__pb2.LogLine.FromString,
+                _registered_method=True)
         self.ObserveSubmission = channel.unary_unary(
                 '/anycloudapi.deployment.v1.Workloads/ObserveSubmission',
                 request_serializer=anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2.ObserveSubmissionRequest.SerializeToString,
@@ -114,6 +120,13 @@ class WorkloadsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamWorkloadLogs(self, request, context):
+        """Output of a Job that brings its own image: what its container writes, and after its end the last of it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ObserveSubmission(self, request, context):
         """Watches one submission until its first claim, held up to `wait_ms`; expires it when its deadline has passed.
         """
@@ -153,6 +166,11 @@ def add_WorkloadsServicer_to_server(servicer, server):
                     servicer.ResubmitWorkload,
                     request_deserializer=anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2.ResubmitWorkloadRequest.FromString,
                     response_serializer=anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2.Resubmission.SerializeToString,
+            ),
+            'StreamWorkloadLogs': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamWorkloadLogs,
+                    request_deserializer=anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2.StreamWorkloadLogsRequest.FromString,
+                    response_serializer=anycloudapi_dot_deployment_dot_v1_dot_deployments__pb2.LogLine.SerializeToString,
             ),
             'ObserveSubmission': grpc.unary_unary_rpc_method_handler(
                     servicer.ObserveSubmission,
@@ -322,6 +340,33 @@ class Workloads:
             '/anycloudapi.deployment.v1.Workloads/ResubmitWorkload',
             anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2.ResubmitWorkloadRequest.SerializeToString,
             anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2.Resubmission.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamWorkloadLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/anycloudapi.deployment.v1.Workloads/StreamWorkloadLogs',
+            anycloudapi_dot_deployment_dot_v1_dot_workloads__pb2.StreamWorkloadLogsRequest.SerializeToString,
+            anycloudapi_dot_deployment_dot_v1_dot_deployments__pb2.LogLine.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,6 +3,7 @@
 isort:skip_file
 Jobs as their submitters see them."""
 
+from anycloudapi.deployment.v1 import deployments_pb2 as _deployments_pb2
 from anycloudapi.deployment.v1 import workloads_pb2 as _workloads_pb2
 from collections import abc as _abc
 from grpc import aio as _aio
@@ -41,6 +42,8 @@ class WorkloadsStub:
     """A request only: what runs is told, and cleanup isn't awaited."""
     ResubmitWorkload: _grpc.UnaryUnaryMultiCallable[_workloads_pb2.ResubmitWorkloadRequest, _workloads_pb2.Resubmission]
     """Runs a terminal, cleaned-up workload again under its id, as a new submission revision."""
+    StreamWorkloadLogs: _grpc.UnaryStreamMultiCallable[_workloads_pb2.StreamWorkloadLogsRequest, _deployments_pb2.LogLine]
+    """Output of a Job that brings its own image: what its container writes, and after its end the last of it."""
     ObserveSubmission: _grpc.UnaryUnaryMultiCallable[_workloads_pb2.ObserveSubmissionRequest, _workloads_pb2.SubmissionObservation]
     """Watches one submission until its first claim, held up to `wait_ms`; expires it when its deadline has passed."""
 
@@ -57,6 +60,8 @@ class WorkloadsAsyncStub(WorkloadsStub):
     """A request only: what runs is told, and cleanup isn't awaited."""
     ResubmitWorkload: _aio.UnaryUnaryMultiCallable[_workloads_pb2.ResubmitWorkloadRequest, _workloads_pb2.Resubmission]  # type: ignore[assignment]
     """Runs a terminal, cleaned-up workload again under its id, as a new submission revision."""
+    StreamWorkloadLogs: _aio.UnaryStreamMultiCallable[_workloads_pb2.StreamWorkloadLogsRequest, _deployments_pb2.LogLine]  # type: ignore[assignment]
+    """Output of a Job that brings its own image: what its container writes, and after its end the last of it."""
     ObserveSubmission: _aio.UnaryUnaryMultiCallable[_workloads_pb2.ObserveSubmissionRequest, _workloads_pb2.SubmissionObservation]  # type: ignore[assignment]
     """Watches one submission until its first claim, held up to `wait_ms`; expires it when its deadline has passed."""
 
@@ -106,6 +111,14 @@ class WorkloadsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_workloads_pb2.Resubmission, _abc.Awaitable[_workloads_pb2.Resubmission]]:
         """Runs a terminal, cleaned-up workload again under its id, as a new submission revision."""
+
+    @_abc_1.abstractmethod
+    def StreamWorkloadLogs(
+        self,
+        request: _workloads_pb2.StreamWorkloadLogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_deployments_pb2.LogLine], _abc.AsyncIterator[_deployments_pb2.LogLine]]:
+        """Output of a Job that brings its own image: what its container writes, and after its end the last of it."""
 
     @_abc_1.abstractmethod
     def ObserveSubmission(
