@@ -6,7 +6,7 @@ PIP := pip --disable-pip-version-check --python $(BIN)/python install --quiet --
 export ANYCLOUD_DIR ?= $(CURDIR)/.demo/anycloud
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stop test test-kube kube-assets lint requirements bench generate clean
+.PHONY: help demo stop test test-kube kube-assets lint requirements bench generate sdk sdk-test clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,8 +62,14 @@ requirements: $(VENV)/.dev ## List every requirement with the tests that hold it
 bench: $(VENV)/.dev .demo/sdk/.installed ## Print the figures, each beside a baseline of the same run
 	@for script in tests/bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-generate: $(VENV)/.dev ## Make the stubs, Envoy's descriptor set and openapi.yaml from the .proto files
+generate: $(VENV)/.dev ## Make the stubs, Envoy's descriptor set, openapi.yaml and the SDKs from the .proto files
 	@$(BIN)/python proto/generate.py
+
+sdk: $(VENV)/.dev ## Make the SDKs anew, also where they are not stale
+	@$(BIN)/python proto/generate.py --sdks
+
+sdk-test: $(VENV)/.dev ## Build each SDK and run it against a live gateway
+	@$(BIN)/python -m pytest tests/sdk
 
 clean: stop ## Remove what was installed and what the demo stored
 	@rm -rf .venv .demo

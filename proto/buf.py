@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import generate
+from compiler import descriptors
+from generate import ROOT
 
-CONFIG = generate.ROOT / "buf.yaml"
+CONFIG = ROOT / "buf.yaml"
 
 
 def image(protos: Path, out: Path) -> Path:
-    generate.protoc(protos, out)
+    descriptors(protos, out)
     return out
 
 

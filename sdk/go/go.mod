@@ -1,0 +1,3 @@
+module anycloud.sh/sdk-go
+
+go 1.23
