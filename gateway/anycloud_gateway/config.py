@@ -15,6 +15,7 @@ FILTER = HERE / "filter.lua"
 MAX_BODY = 8 << 20
 MAX_ANSWER = 64 << 20
 MAX_HEADERS_KIB = 24
+HEADERS_WITHIN = 10  # seconds
 MAX_CALLS = 10_000  # Envoy's own limit of 1,024 is less than the long-polls of a large cluster
 
 # What only we may say: the transcoder's mark, and who calls inside the installation.
@@ -118,7 +119,7 @@ def _connection_manager(
         normalize_path=True,
         path_with_escaped_slashes_action="KEEP_UNCHANGED",  # names may hold a %2F
         max_request_headers_kb=MAX_HEADERS_KIB,
-        request_headers_timeout="10s",
+        request_headers_timeout=f"{HEADERS_WITHIN}s",
         stream_idle_timeout="300s",
         http2_protocol_options={"connection_keepalive": {"interval": "60s", "timeout": "20s"}},
         early_header_mutation_extensions=[_strip()],

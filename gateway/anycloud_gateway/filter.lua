@@ -15,8 +15,14 @@ local FAILURES = {
 local OTHER = {500, "INTERNAL", "false", "internal error"}
 local GRPC_HEADERS = {"grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-accept-encoding", "grpc-encoding"}
 
+-- Not gRPC-Web, whose content types begin alike.
 local function is_native(content_type)
-  return content_type ~= nil and content_type:find("application/grpc", 1, true) == 1
+  return content_type ~= nil and content_type:find("^application/grpc%f[+;%z]") ~= nil
+end
+
+-- The body takes its form, and for some statuses its text, from the gateway's local replies.
+local function refuse(handle, status, text)
+  handle:respond({[":status"] = status}, text)
 end
 
 local function remove_grpc_headers(headers)
@@ -61,14 +67,21 @@ end
 
 function envoy_on_request(handle)
   local headers = handle:headers()
-  if not is_native(headers:get("content-type")) then
-    return
-  end
-  if headers:get(":path"):find("^/v1/") then
+  local path = headers:get(":path")
+  if is_native(headers:get("content-type")) then
+    if not path:find("^/v1/") then
+      handle:streamInfo():dynamicMetadata():set("envoy.filters.http.lua", "native", true)
+      return
+    end
     -- No gRPC method is there. The transcoder would leave the call alone, and its answer would be an empty 200.
     headers:replace("content-type", "application/octet-stream")
-  else
-    handle:streamInfo():dynamicMetadata():set("envoy.filters.http.lua", "native", true)
+  end
+  if path:find("^[^?]*/%f[?%z]") then -- the transcoder would pass over the slash
+    refuse(handle, "404", "")
+  elseif headers:get("content-encoding") then
+    refuse(handle, "415", "content-encoding: bodies are taken as they are, not compressed")
+  elseif headers:get("upgrade") then
+    refuse(handle, "400", "upgrade: this API speaks no other protocol")
   end
 end
 

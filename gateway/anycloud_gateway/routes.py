@@ -16,6 +16,7 @@ from google.protobuf import descriptor_pb2
 
 UNARY_TIMEOUT = 30  # seconds; long-polls are held for 20 by their service
 STREAM_IDLE = 600
+WHOLE = 300  # seconds for a unary call from its first byte to its last, however slowly its caller sends and reads
 # Slower than that on purpose: a request for another release waits for its backup.
 SLOW = {("post", "/v1/system-release"): 120}
 
@@ -69,6 +70,7 @@ def _exact(method: Method) -> dict[str, Any]:
         action |= {"timeout": "0s", "idle_timeout": f"{STREAM_IDLE}s"}
     else:
         action |= {"timeout": f"{SLOW.get((method.verb, method.path), UNARY_TIMEOUT)}s"}
+        action |= {"max_stream_duration": {"max_stream_duration": f"{WHOLE}s"}}
     return {"match": {"path": f"/{method.service}/{method.name}", "grpc": {}}, "route": action}
 
 

