@@ -7,21 +7,21 @@ from pathlib import Path
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
-def etcd(at: Path, host: str, port: int) -> list[str]:
-    url = f"http://{host}:{port}"
+def etcd(at: Path, address: str) -> list[str]:
+    url = f"http://{address}"
     return [
         f"--data-dir={at / 'etcd'}",
         "--unsafe-no-fsync",
         "--log-level=warn",
         f"--listen-client-urls={url}",
         f"--advertise-client-urls={url}",
-        f"--listen-peer-urls=http://{host}:0",
+        f"--listen-peer-urls=http://{address.partition(':')[0]}:0",
     ]
 
 
-def kine(at: Path, host: str, port: int) -> list[str]:
+def kine(at: Path, address: str) -> list[str]:
     database = f"sqlite://{at}/state.db?_journal=WAL&cache=shared&_busy_timeout=30000"
-    return [f"--endpoint={database}", f"--listen-address=tcp://{host}:{port}", "--metrics-bind-address=0"]
+    return [f"--endpoint={database}", f"--listen-address=tcp://{address}", "--metrics-bind-address=0"]
 
 
 def api_server(at: Path, host: str, port: int, store: str, audit_log: Path | None) -> list[str]:

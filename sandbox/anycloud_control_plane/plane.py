@@ -39,8 +39,8 @@ _BINDINGS = [
 class ControlPlane(Admin):
     """`endpoint` (https), `ca` (PEM) and `token` (the admin's) are what clients need.
 
-    `more` are further flags for a program, by its name. Tokens that aren't given are made. With `bound` no program
-    outlives this process."""
+    `store` is where etcd or kine listens, `host:port`; `more` are further flags for a program, by its name. Tokens that
+    aren't given are made. With `bound` no program outlives this process."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ControlPlane(Admin):
         *,
         host: str,
         port: int,
-        store_port: int,
+        store: str,
         authority: Authority | None = None,
         tokens: Mapping[str, str] | None = None,
         audit: bool = True,
@@ -65,7 +65,8 @@ class ControlPlane(Admin):
         self.token = self.tokens["admin"]
         self.audit_log = directory / "audit.log"
         self.tls = ssl.create_default_context(cadata=self.ca)
-        self._locate, self._store_port, self._audit, self._bound = locate, store_port, audit, bound
+        self._locate, self._store, self._audit, self._bound = locate, store, audit, bound
+        self._job_image = ""
         self._more = dict(more or {})
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -107,22 +108,24 @@ class ControlPlane(Admin):
 
     def start_helm_controller(self, job_image: str) -> None:
         """K3s's own: makes the HelmChart kinds and an install Job of `job_image` for each HelmChart."""
-        self._run("helm-controller", flags.helm_controller(self.directory, job_image))
+        self._job_image = job_image
+        self.start_program("helm-controller")
         kinds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/helmcharts.helm.cattle.io"
         self.until("the HelmChart kind", lambda: _established(self.find(kinds)))
 
     def start_program(self, name: str) -> None:
-        at, store = self.directory, f"127.0.0.1:{self._store_port}"
+        at, audit_log = self.directory, self.audit_log if self._audit else None
         given = {
-            "etcd": lambda: flags.etcd(at, "127.0.0.1", self._store_port),
-            "kine": lambda: flags.kine(at, "127.0.0.1", self._store_port),
-            "kube-apiserver": lambda: flags.api_server(
-                at, self.host, self.port, store, self.audit_log if self._audit else None
-            ),
+            "etcd": lambda: flags.etcd(at, self._store),
+            "kine": lambda: flags.kine(at, self._store),
+            "kube-apiserver": lambda: flags.api_server(at, self.host, self.port, self._store, audit_log),
             "kube-controller-manager": lambda: flags.controllers(at),
             "kube-scheduler": lambda: flags.scheduler(at),
+            "helm-controller": lambda: flags.helm_controller(at, self._job_image),
         }[name]()
-        self._run(name, given)
+        command = [str(self._locate(name)), *given, *self._more.get(name, ())]
+        command = programs.bound(command) if self._bound else command
+        self._processes[name] = programs.start(command, at / f"{name}.log", at)
 
     def end(self, name: str) -> None:
         """Ends one program by its name; the API server as a crash does, as it would wait for the end of watches."""
@@ -165,11 +168,6 @@ class ControlPlane(Admin):
 
     def last_words(self, name: str) -> str:
         return "\n".join((self.directory / f"{name}.log").read_text(errors="replace").splitlines()[-10:])
-
-    def _run(self, name: str, given: Sequence[str]) -> None:
-        command = [str(self._locate(name)), *given, *self._more.get(name, ())]
-        command = programs.bound(command) if self._bound else command
-        self._processes[name] = programs.start(command, self.directory / f"{name}.log", self.directory)
 
 
 def _established(definition: Json | None) -> bool:

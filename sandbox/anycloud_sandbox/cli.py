@@ -18,6 +18,8 @@ from anycloud_sandbox.state import EFFECTS, Pace
 STATE = click.option("--state", required=True, type=click.Path(path_type=Path), help="Directory that holds the state.")
 URL = click.option("--world", envvar="ANYCLOUD_SANDBOX_URL", required=True, help="URL of the world.")
 
+ASSETS_HELP = "Folder of Kubernetes' own programs: machines run them as their control planes. May be given again."
+
 
 @click.group()
 def main() -> None:
@@ -30,11 +32,12 @@ def main() -> None:
 @click.option("--port", default=0, help="Port on 127.0.0.1; 0 takes a free one.")
 @click.option("--delay", default=1.0, help="Factor on all waits, such as a machine's boot; 0 for none.")
 @click.option("--lease-seconds", default=40.0, help="Age of a heartbeat at which a Node counts as lost.")
-def serve(state: Path, port: int, delay: float, lease_seconds: float) -> None:
+@click.option("--kube-assets", "assets", multiple=True, type=click.Path(path_type=Path), help=ASSETS_HELP)
+def serve(state: Path, port: int, delay: float, lease_seconds: float, assets: tuple[Path, ...]) -> None:
     """Serves the world; prints its URL once it answers."""
     from anycloud_sandbox.world.server import serve as serve_world
 
-    _run(serve_world(state, port, Pace(delay, lease_seconds), click.echo))
+    _run(serve_world(state, port, Pace(delay, lease_seconds), click.echo, assets))
 
 
 @main.command()

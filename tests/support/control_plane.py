@@ -54,7 +54,8 @@ class ControlPlane(plane.ControlPlane):
     ) -> None:
         if absent := missing([datastore, *SERVERS]):
             raise MissingPrograms(how_to_get(absent))
-        super().__init__(directory, locate, datastore, host=host, port=free_port(), store_port=free_port(), more=flags)
+        store = f"{HOST}:{free_port()}"
+        super().__init__(directory, locate, datastore, host=host, port=free_port(), store=store, more=flags)
 
     def forget_history(self) -> None:
         """Makes every resource version from before too old to watch from, by compaction and a restart."""
@@ -97,7 +98,7 @@ class ControlPlane(plane.ControlPlane):
         return [json.loads(line) for line in self.audit_log.read_text().splitlines() if line.endswith("}")]
 
     def _etcd(self, action: str, body: Json) -> Json:
-        url = f"http://{HOST}:{self._store_port}/v3/kv/{action}"
+        url = f"http://{self._store}/v3/kv/{action}"
         with urllib.request.urlopen(url, json.dumps(body).encode(), timeout=10) as answer:
             return parsed(answer.read())
 

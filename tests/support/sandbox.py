@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +61,7 @@ class Sandbox:
     agent: bool = True
     lease_seconds: float = 40.0
     rotate_after: float = 0.8
+    kube_assets: Sequence[Path] = ()  # folders of Kubernetes' own programs, for control planes of those
     url: str = ""
     world_process: subprocess.Popen[str] | None = None
     agent_process: subprocess.Popen[str] | None = None
@@ -84,6 +86,7 @@ class Sandbox:
         """Starts (again, on the same port) and returns once it answers."""
         port = self.url.rpartition(":")[2] or "0"
         options = ["--port", port, "--delay", str(self.delay), "--lease-seconds", str(self.lease_seconds)]
+        options += [word for folder in self.kube_assets for word in ("--kube-assets", str(folder))]
         self.world_process = self._start("serve", *options)
         assert self.world_process.stdout
         self.url = self.world_process.stdout.readline().strip()
@@ -201,7 +204,7 @@ class Sandbox:
             async def active() -> bool:
                 return bool((await ssh.run("sudo systemctl is-active k3s")).exit_status == 0)
 
-            await self.until(active)
+            await self.until(active, 90 if self.kube_assets else 15)
 
     def pool_machine(self, made: Management, name: str, token: str, **more: Any) -> Json:
         """A machine that joins as the Node `name`; `token` is `<id>.<secret>` of a bootstrap token."""

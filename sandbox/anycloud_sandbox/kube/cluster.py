@@ -39,11 +39,28 @@ def new_record(machine: Json, version: str, config: Json) -> Json:
     return record | {"adminToken": secrets.token_hex(24), "joinPassword": password}
 
 
+def write(directory: Path, name: str, text: str) -> Path:
+    path = directory / name
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return path
+
+
+def write_kubeconfig(directory: Path, endpoint: str, record: Json) -> None:
+    ca = base64.b64encode(record["ca"].encode()).decode()
+    admin = fill("kubeconfig", server=endpoint, ca=ca, token=record["adminToken"])
+    write(directory, "rootfs/etc/rancher/k3s/k3s.yaml", yaml.safe_dump(admin))
+
+
 class Cluster:
+    serving = True  # from the end of `start` on
+
     def __init__(self, state: State, faults: Faults, record: Json, directory: Path, pace: Pace) -> None:
         self._faults, self._record, self._directory = faults, record, directory
         self._authority = Authority(record["caKey"], record["ca"])
         self.config, self.endpoint = record["config"], f"https://{record['address']}:{PORT}"
+        self.node_labels = ["node-role.kubernetes.io/control-plane=true"]
         self.join_token = f"K10{hashlib.sha256(record['ca'].encode()).hexdigest()}::node:{record['joinPassword']}"
         self._store = Store(state, f"kube/{record['machine']}")
         auth = Authenticator(self._store, self._authority, record)
@@ -51,10 +68,9 @@ class Cluster:
         self._api = Api(state, faults, self._store, auth, record)
 
     async def start(self) -> None:
-        record, ca = self._record, base64.b64encode(self._record["ca"].encode()).decode()
-        admin = fill("kubeconfig", server=self.endpoint, ca=ca, token=record["adminToken"])
-        self._write("rootfs/etc/rancher/k3s/k3s.yaml", yaml.safe_dump(admin))
-        self._write(SERVER_CA, record["ca"])
+        record = self._record
+        write_kubeconfig(self._directory, self.endpoint, record)
+        write(self._directory, SERVER_CA, record["ca"])
         for seed in fill("seeds"):
             if not self._store.find(seed["plural"], "", seed["metadata"]["name"]):
                 self._store.create(seed.pop("plural"), "", seed)
@@ -86,16 +102,10 @@ class Cluster:
     def _tls(self, protocol: int) -> ssl.SSLContext:
         addresses = [self._record["address"], *self.config.get("tls-san", [])]
         context = ssl.SSLContext(protocol)
-        context.load_cert_chain(self._write(f"{TLS_FOLDER}/{protocol}.pem", self._authority.issue("k3s", addresses)))
+        chain = self._authority.issue("k3s", addresses) + self._record["ca"]
+        context.load_cert_chain(write(self._directory, f"{TLS_FOLDER}/{protocol}.pem", chain))
         context.load_verify_locations(cadata=self._record["ca"])
         return context
-
-    def _write(self, name: str, text: str) -> Path:
-        path = self._directory / name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(text)
-        return path
 
     def _fault_changed(self, fault: Json) -> None:
         here = fault["match"].get("cluster", self._record["machine"]) == self._record["machine"]

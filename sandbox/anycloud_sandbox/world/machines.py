@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from anycloud_sandbox.kube.cluster import Cluster, new_record
+from anycloud_sandbox.kube.real import RealCluster
 from anycloud_sandbox.state import NODES, Faults, Json, Pace, State
 
 log = logging.getLogger(__name__)
@@ -19,14 +20,15 @@ SHOWN = ("id", "name", "state", "address", "provider", "region", "zone", "vmType
 class Machines:
     """Follows the clouds' machines."""
 
-    def __init__(self, state: State, faults: Faults, directory: Path, pace: Pace) -> None:
+    def __init__(self, state: State, faults: Faults, directory: Path, pace: Pace, assets: Sequence[Path] = ()) -> None:
         self._state, self._faults, self._directory, self._pace = state, faults, directory, pace
+        self._assets = assets
         self._user_data: dict[str, Json] = {}
         self._records = state.load("clusters")
         self._ssh: dict[str, Any] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._change, self._changed_at, self._news = 0, dict[str, int](), asyncio.Event()
-        self.clusters: dict[str, Cluster] = {}
+        self.clusters: dict[str, Cluster | RealCluster] = {}
         self.machines: dict[str, Json] = {}
         faults.on_change.append(self._fault_changed)
 
@@ -57,7 +59,9 @@ class Machines:
             self._spawn(self._start_cluster(machine["id"], record, self._pace.delay))
 
     def k3s_state(self, machine_id: str) -> str:
-        return "active" if machine_id in self.clusters else "activating" if machine_id in self._records else "inactive"
+        if machine_id not in self._records:
+            return "inactive"
+        return "active" if (cluster := self.clusters.get(machine_id)) and cluster.serving else "activating"
 
     async def listing(self, since: int, wait: float) -> Json:
         """Machines that changed after `since` (all of them for 0), waiting for a change if there is none."""
@@ -82,7 +86,7 @@ class Machines:
     def _node_config(self, machine: Json) -> Json | None:
         """K3s's configuration by which this machine is a Node; None while it is none (yet)."""
         if cluster := self.clusters.get(machine["id"]):
-            labels = ["node-role.kubernetes.io/control-plane=true", *cluster.config.get("node-label", [])]
+            labels = [*cluster.node_labels, *cluster.config.get("node-label", [])]
             here = {"server": cluster.endpoint, "token": cluster.join_token, "node-label": labels}
             return {"node-name": machine["name"], **cluster.config, **here}
         for file in self._config(machine).get("write_files") or [] if machine["state"] == "running" else ():
@@ -109,10 +113,16 @@ class Machines:
     async def _start_cluster(self, machine_id: str, record: Json, seconds: float) -> None:
         await asyncio.sleep(seconds)
         if self.machines[machine_id]["state"] == "running":
-            cluster = Cluster(self._state, self._faults, record, self.directory(machine_id), self._pace)
+            cluster = self._cluster(record)
             await cluster.start()
             self.clusters[machine_id] = cluster
             self._announce(machine_id)
+
+    def _cluster(self, record: Json) -> Cluster | RealCluster:
+        directory = self.directory(record["machine"])
+        if self._assets:
+            return RealCluster(record, directory, self._pace, self._assets)
+        return Cluster(self._state, self._faults, record, directory, self._pace)
 
     async def _power_off(self, machine_id: str) -> None:
         if acceptor := self._ssh.pop(machine_id, None):

@@ -5,7 +5,7 @@ import hashlib
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import orjson
@@ -109,10 +109,10 @@ def _parse(reference: str) -> tuple[str, str, str]:
 
 
 class World:
-    def __init__(self, directory: Path, pace: Pace) -> None:
+    def __init__(self, directory: Path, pace: Pace, assets: Sequence[Path] = ()) -> None:
         self.state = State(directory)
         self.faults = Faults(self.state)
-        self.machines = Machines(self.state, self.faults, directory, pace)
+        self.machines = Machines(self.state, self.faults, directory, pace, assets)
         self.clouds = Clouds(self.state, self.faults, pace.delay, self.machines.changed)
         self.device_flow = DeviceFlow(pace.delay)
 
@@ -174,9 +174,12 @@ def _named(request: web.Request) -> tuple[str, str]:
     return request.headers.get("Authorization", ""), request.match_info.get("name", "").lstrip("/")
 
 
-async def serve(directory: Path, port: int, pace: Pace, ready: Callable[[str], None]) -> None:
-    """Runs until it is cancelled. `ready` gets the URL once everything answers."""
-    world = World(directory, pace)
+async def serve(
+    directory: Path, port: int, pace: Pace, ready: Callable[[str], None], assets: Sequence[Path] = ()
+) -> None:
+    """Runs until it is cancelled. `ready` gets the URL once everything answers. With `assets`, the folders of
+    Kubernetes' own programs, those are the control planes of the machines."""
+    world = World(directory, pace, assets)
     runner = web.AppRunner(world.app(), access_log=None, shutdown_timeout=0.2)
     try:
         world.clouds.resume()
