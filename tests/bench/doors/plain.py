@@ -1,0 +1,89 @@
+"""The deployment service behind a door that does nothing: typed gRPC, for Envoy's own transcoder. No token is checked,
+nothing is counted, no codec of ours runs.
+
+Usage: plain.py, with the environment of a service; listens on plain.sock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+import grpc
+from anycloud_common import calls
+from anycloud_common.calls import Call, Principal
+from anycloud_common.settings import Settings
+from anycloudapi.deployment.v1 import deployments_pb2, deployments_pb2_grpc, workloads_pb2, workloads_pb2_grpc
+from google.api import annotations_pb2
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import FileDescriptor
+
+from tests.bench.doors import content
+
+SOCKET = "plain.sock"
+MODULES = (deployments_pb2, workloads_pb2)
+_CALL = Call(Principal("local", "local", "local", owner=True), "bench", None, None, None, "", False, {})
+
+
+def descriptors() -> bytes:
+    """The services' own descriptor set, as their .proto files are; answers are whole messages."""
+    found: dict[str, FileDescriptor] = {}
+
+    def collect(files: Iterable[FileDescriptor]) -> None:
+        for file in files:
+            if file.name not in found:
+                collect(file.dependencies)
+                found[file.name] = file
+
+    collect(module.DESCRIPTOR for module in MODULES)
+    made = descriptor_pb2.FileDescriptorSet()
+    for file in found.values():
+        file.CopyToProto(made.file.add())
+    for method in (method for each in made.file for service in each.service for method in service.method):
+        method.options.Extensions[annotations_pb2.http].ClearField("response_body")  # Envoy would refuse it
+    return made.SerializeToString()
+
+
+def services() -> list[str]:
+    return [name.full_name for module in MODULES for name in module.DESCRIPTOR.services_by_name.values()]
+
+
+class _Known:
+    """A servicer all of whose calls come from one account."""
+
+    def __init__(self, servicer: Any) -> None:
+        self._servicer = servicer
+
+    def __getattr__(self, name: str) -> Any:
+        handler = getattr(self._servicer, name)
+
+        async def known(request: Any, context: Any) -> Any:
+            calls.enter(_CALL)
+            return await handler(request, context)
+
+        return known
+
+
+async def serve(settings: Settings) -> None:
+    with content.opened(settings) as (store, cipher):
+        service = content.service(store, cipher)
+        server = grpc.aio.server()
+        deployments: Any = _Known(service.deployments_rpc)
+        workloads: Any = _Known(service.workloads_rpc)
+        deployments_pb2_grpc.add_DeploymentsServicer_to_server(deployments, server)
+        workloads_pb2_grpc.add_WorkloadsServicer_to_server(workloads, server)
+        server.add_insecure_port(f"unix:{settings.runtime_dir / SOCKET}")
+        await server.start()
+        async with asyncio.TaskGroup() as background:
+            background.create_task(service.offers.run())
+            background.create_task(service.executions.run())
+            await server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Settings.from_environment()))
