@@ -103,3 +103,11 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     broken = wrapped.SerializeToString().replace(b"o", b"\xff")
     with pytest.raises(Invalid, match="url: path and query must be UTF-8 text"):
         binding("ListThings").decode(broken)
+
+
+def test_path_variables_of_a_bad_request_can_be_read() -> None:
+    wrapped: Any = binding("GetThing")._wrapper(id=["t1"])
+    assert binding("GetThing").variables(wrapped.SerializeToString()) == {"id": "t1"}
+    wrapped.id.append("evil")
+    assert binding("GetThing").variables(wrapped.SerializeToString()) == {}
+    assert binding("GetThing").variables(b"\xff") == {}

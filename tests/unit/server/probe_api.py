@@ -125,10 +125,13 @@ class Work(stubs.WorkServicer):  # type: ignore[misc]
         self._draining = draining
         self.entered = asyncio.Event()
 
-    async def Next(self, request: Any, context: Any) -> Any:
-        bearer = calls.current().bearer
-        if bearer == "foreign":
+    async def identify(self, variables: Any) -> None:
+        if calls.current().bearer == "foreign":
             raise ApiError("WORKLOAD_UNAUTHORIZED", "not a workload's token")
+
+    async def Next(self, request: Any, context: Any) -> Any:
+        await self.identify({})
+        bearer = calls.current().bearer
         self.entered.set()
         if request.wait_ms:
             log.info("held")

@@ -79,6 +79,21 @@ async def test_a_workload_method_without_bearer_answers_its_own_401(probe: Probe
     assert (answer.status, answer.body["code"]) == (401, "WORKLOAD_UNAUTHORIZED")
 
 
+@pytest.mark.parametrize(
+    ("bearer", "told"), [("foreign", (401, "WORKLOAD_UNAUTHORIZED")), ("own", (400, "INVALID_REQUEST"))]
+)
+async def test_a_stranger_is_not_told_what_is_wrong_with_a_request(
+    probe: Probe, channel: Channel, bearer: str, told: tuple[int, str]
+) -> None:
+    """Where the handler itself checks who calls, which it can't do for a request that can't be decoded."""
+    signed = (("authorization", f"Bearer {bearer}"),)
+    answer = await rest(channel, method("Work", "Next"), without(REST, "authorization") + signed, wait_ms=["soon"])
+    assert (answer.status, answer.body["code"]) == told
+    call: Any = channel.unary_unary("/anycloudapi.probe.v1.Work/Next")
+    expected = {401: grpc.StatusCode.UNAUTHENTICATED, 400: grpc.StatusCode.INVALID_ARGUMENT}[told[0]]
+    assert (await code_of(call(b"\xff", metadata=signed)))[0] == expected
+
+
 async def test_sign_in_methods_get_the_bearer_and_check_the_client_version(probe: Probe, channel: Channel) -> None:
     exchange = method("SignIn", "Exchange")
     signed = (("authorization", "bearer ghs_demo"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from anycloud_common import calls
@@ -28,17 +29,16 @@ class ApiTokensServicer(access_pb2_grpc.ApiTokensServicer):
         self._owner = owner
         self._ended = ended
 
+    async def identify(self, variables: Mapping[str, str]) -> None:
+        """For the one method that has no principal yet."""
+        if calls.current().principal is None:
+            self._issuing()
+            await self._signed_in()
+
     async def ExchangeApiToken(self, request: access_pb2.ExchangeApiTokenRequest, context: Any) -> access_pb2.ApiToken:
-        owner = self._owner
-        if owner is None:
-            raise ApiError(
-                "FORBIDDEN",
-                "A local API issues no tokens: its own is in the file that `anycloud api start` wrote; run that "
-                "command, or choose a hosted API.",
-            )
-        call = calls.current()
-        account = await self._signed_in(call.bearer or "")
-        brief = BRIEF_HEADER in call.headers
+        owner = self._issuing()
+        account = await self._signed_in()
+        brief = BRIEF_HEADER in calls.current().headers
         token = new_token()
 
         def issue(tx: Tx) -> None:
@@ -64,9 +64,19 @@ class ApiTokensServicer(access_pb2_grpc.ApiTokensServicer):
         await self._store.write(rotate)
         return access_pb2.ApiToken(token=token)
 
-    async def _signed_in(self, token: str) -> Account:
+    def _issuing(self) -> Account:
+        if self._owner is None:
+            raise ApiError(
+                "FORBIDDEN",
+                "A local API issues no tokens: its own is in the file that `anycloud api start` wrote; run that "
+                "command, or choose a hosted API.",
+            )
+        return self._owner
+
+    async def _signed_in(self) -> Account:
+        """Whose GitHub sign-in the bearer is."""
         try:
-            found = await self._sign_ins.account(token)
+            found = await self._sign_ins.account(calls.current().bearer or "")
         except SignInRefused as error:
             raise ApiError("UNAUTHORIZED", f"GitHub doesn't accept this sign-in: {error}.") from None
         except OutsideError as error:

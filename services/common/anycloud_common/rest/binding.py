@@ -62,6 +62,15 @@ class Binding:
             self._read_param(param, wrapped, arguments)
         return self._request(**arguments)
 
+    def variables(self, raw: bytes) -> dict[str, str]:
+        """Path variables of a request that can't be decoded, by the names of their fields: those that can be read."""
+        try:
+            wrapped: Any = self._wrapper.FromString(raw)
+        except DecodeError:
+            return {}
+        names = [param.path[0] for param in self._params if param.always and len(param.path) == 1]
+        return {name: given[0] for name in names if len(given := getattr(wrapped, name)) == 1}
+
     def encode(self, message: Message) -> bytes:
         """Response, or one message of a stream (a line of NDJSON) -> bytes of HttpBody. Raises BadResponse."""
         return self._write(message)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import grpc
 from anycloud_common import calls
 from anycloud_common.clock import Clock
 from anycloud_common.errors import Problem
+from anycloud_common.rest import Invalid
 from anycloud_common.server import problems
 from anycloud_common.server.forms import Form
 from anycloud_common.server.gate import REST_MARK, Gate, Metadata
@@ -22,16 +23,20 @@ from anycloud_common.server.policy import Policy
 from anycloud_common.telemetry import metrics
 
 Handler = Any  # grpc.RpcMethodHandler; its stubs know neither raw bytes nor the fields read here
+Identify = Callable[[Mapping[str, str]], Awaitable[None]]
+"""Given the path variables, raises what a handler would that doesn't know its caller."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method as it is served. `rest` is None for a method without an HTTP rule."""
+    """One method as it is served. `rest` is None for a method without an HTTP rule; `identify` is there for handlers
+    that check their caller themselves."""
 
     policy: Policy
     handler: Handler
     native: Form
     rest: Form | None
+    identify: Identify | None = None
 
     def form(self, metadata: Metadata) -> Form:
         return self.rest if self.rest is not None and REST_MARK in metadata else self.native
@@ -68,7 +73,13 @@ class Entry:
             with _Measured(method.policy, form, self._clock) as measured:
                 try:
                     await self._enter(method.policy, metadata)
-                    message = await run(_decoded(method.handler, form, raw), context)
+                    try:
+                        request = _decoded(method.handler, form, raw)
+                    except Invalid:
+                        if method.identify is not None:  # a stranger isn't told what is wrong with a request
+                            await method.identify(form.variables(raw))
+                        raise
+                    message = await run(request, context)
                     answer = form.encode(message)
                     if headers := form.headers(message, metadata.get(REST_MARK, "")):
                         await context.send_initial_metadata(headers)

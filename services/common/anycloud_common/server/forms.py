@@ -6,6 +6,7 @@ an error can still choose the answer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import grpc
@@ -25,6 +26,10 @@ class Form(Protocol):
         """Raises Invalid."""
         ...
 
+    def variables(self, raw: bytes) -> Mapping[str, str]:
+        """Path variables, by the names of their fields, of a request that can't be decoded: those that can be read."""
+        ...
+
     def encode(self, message: Any) -> bytes: ...
 
     def headers(self, message: Any, url: str) -> Headers:
@@ -41,10 +46,12 @@ class Native:
 
     name = "grpc"
 
-    def __init__(self, handler: Any, check: Check | None) -> None:
-        """`check` is None for internal methods: siblings are built from one source."""
+    def __init__(self, handler: Any, check: Check | None, variables: frozenset[str]) -> None:
+        """`check` is None for internal methods: siblings are built from one source. `variables`: the fields that HTTP
+        callers give in the path."""
         self._parse = handler.request_deserializer
         self._check = check
+        self._variables = variables
         self.encode = handler.response_serializer
 
     def decode(self, raw: bytes) -> Message:
@@ -55,6 +62,13 @@ class Native:
         if self._check is not None:
             self._check(message)
         return message
+
+    def variables(self, raw: bytes) -> Mapping[str, str]:
+        try:
+            message = self._parse(raw)
+        except DecodeError:
+            return {}
+        return {name: str(getattr(message, name)) for name in self._variables}
 
     def headers(self, message: Any, url: str) -> Headers:
         return ()
@@ -73,6 +87,7 @@ class Rest:
 
     def __init__(self, binding: Binding) -> None:
         self.decode = binding.decode
+        self.variables = binding.variables
         self.encode = binding.encode
         self.headers = binding.headers
 

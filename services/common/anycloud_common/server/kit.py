@@ -18,7 +18,7 @@ from anycloud_common.clock import Clock, SystemClock
 from anycloud_common.rest import Binding, Codec, route
 from anycloud_common.server import channels, sockets
 from anycloud_common.server.draining import Draining
-from anycloud_common.server.entry import Entry, Method
+from anycloud_common.server.entry import Entry, Identify, Method
 from anycloud_common.server.forms import Native, Rest
 from anycloud_common.server.gate import Authenticator, Gate
 from anycloud_common.server.policy import policy_of
@@ -79,14 +79,17 @@ class ServerKit:
     def add(self, add_fn: Callable[[Any, Any], None], servicer: object) -> None:
         """Serves a servicer: `kit.add(clusters_pb2_grpc.add_ClustersServicer_to_server, Clusters(...))`.
 
-        Handlers are `async def`; those of response streams are async generators. Raises ValueError when the options of
-        a method contradict each other.
+        Handlers are `async def`; those of response streams are async generators. A servicer of workload or sign-in
+        methods, which checks its callers itself, has `async def identify(self, variables)` too: it raises what it has
+        against a caller, for requests that can't be decoded. Raises ValueError when the options of a method contradict
+        each other.
         """
+        identify: Identify | None = getattr(servicer, "identify", None)
         found = _Registered()
         add_fn(servicer, found)
         for name, handlers in found.services.items():
             self._services.append(name)
-            wrapped = {method: self._wrap(name, method, handler) for method, handler in handlers.items()}
+            wrapped = {method: self._wrap(name, method, handler, identify) for method, handler in handlers.items()}
             self.server.add_registered_method_handlers(name, wrapped)
 
     def spawn(self, work: Callable[[], Awaitable[None]], name: str) -> None:
@@ -139,13 +142,13 @@ class ServerKit:
         for channel in self._channels.values():
             await channel.close()
 
-    def _wrap(self, service: str, name: str, handler: Any) -> Any:
+    def _wrap(self, service: str, name: str, handler: Any, identify: Identify | None) -> Any:
         method = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
         policy, http = policy_of(method), route(method)
         rest = Rest(Binding(http, self._codec)) if http is not None else None
         variables = frozenset(param.path[0] for param in (http.params if http else ()) if param.in_path)
         check = None if policy.access == "internal" else self._shapes.of(method.input_type, variables)
-        return self._entry.wrap(Method(policy, handler, Native(handler, check), rest))
+        return self._entry.wrap(Method(policy, handler, Native(handler, check, variables), rest, identify))
 
     async def _end_streams(self) -> None:
         await self.clock.sleep(STREAM_GRACE)

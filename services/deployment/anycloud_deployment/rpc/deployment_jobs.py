@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import grpc
@@ -30,12 +30,18 @@ class DeploymentJobsService(DeploymentJobsServicer):
         self._draining = draining
         self._clock = clock
 
+    async def identify(self, variables: Mapping[str, str]) -> None:
+        """Without a Deployment nothing can be said of a Pod's token."""
+        if "deployment_id" in variables:
+            with answered():
+                await self._caller(variables["deployment_id"])
+
     async def DiscoverCandidate(
         self, request: pb.DiscoverCandidateRequest, context: Context
     ) -> pb.DiscoverCandidateResponse:
         with answered():
-            wait_s = messages.wait_s(request.wait_ms)
             caller = await self._caller(request.deployment_id)
+            wait_s = messages.wait_s(request.wait_ms)
             found = await self._draining.race(self._workers.candidate(caller, wait_s))
         if found is None:
             return pb.DiscoverCandidateResponse()
@@ -44,31 +50,33 @@ class DeploymentJobsService(DeploymentJobsServicer):
     async def ClaimJob(self, request: pb.ClaimJobRequest, context: Context) -> pb.SelectedJob:
         claim = request.claim
         with answered():
+            caller = await self._caller(request.deployment_id)
             key = messages.execution_id(calls.current().idempotency_key, "idempotency-key")
             wanted = Candidate(request.job_id, claim.submission_revision, messages.previous_of(claim))
-            await self._workers.claim(await self._caller(request.deployment_id), wanted, key)
+            await self._workers.claim(caller, wanted, key)
         return pb.SelectedJob(job_id=request.job_id, execution_id=key)
 
     async def GetCancellation(self, request: pb.GetCancellationRequest, context: Context) -> pb.Cancellation:
         with answered():
+            caller = await self._caller(request.deployment_id)
             key = messages.execution_id(request.execution_id)
             wait_s = messages.wait_s(request.wait_ms)
-            caller = await self._caller(request.deployment_id)
             asking = self._workers.cancelled(caller, request.job_id, key, wait_s)
             return pb.Cancellation(cancelled=bool(await self._draining.race(asking)))
 
     async def ReportOutcome(self, request: pb.ReportOutcomeRequest, context: Context) -> Empty:
         with answered():
+            caller = await self._caller(request.deployment_id)
             key = messages.execution_id(request.report.execution_id)
             outcome, message = messages.outcome_of(request.report)
-            caller = await self._caller(request.deployment_id)
             await self._workers.report(caller, request.job_id, key, outcome, message)
         return Empty()
 
     async def CleanupJob(self, request: pb.CleanupJobRequest, context: Context) -> Empty:
         with answered():
+            caller = await self._caller(request.deployment_id)
             key = messages.execution_id(request.cleanup.execution_id)
-            await self._workers.clean_up(await self._caller(request.deployment_id), request.job_id, key)
+            await self._workers.clean_up(caller, request.job_id, key)
         return Empty()
 
     async def Work(
