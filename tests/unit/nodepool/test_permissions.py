@@ -13,11 +13,12 @@ RBAC = Path(__file__).parents[3] / "deploy/charts/anycloud-api/templates/rbac.ya
 
 
 def granted() -> set[tuple[str, str, str, str]]:
-    """Group, resource, subresource and verb of all that the chart's ClusterRole allows."""
+    """Group, resource, subresource and verb of all that the chart's roles allow."""
     documents = yaml.safe_load_all(RBAC.read_text())
-    [role] = [document for document in documents if document["kind"] == "ClusterRole"]
+    roles = [document for document in documents if document["kind"] in ("ClusterRole", "Role")]
     return {
         (group, *resource.partition("/")[::2], verb)
+        for role in roles
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]

@@ -30,6 +30,7 @@ NEEDED: Sequence[Permission] = (
     *_on("runtimeclasses", "node.k8s.io", "get", "create", "patch", "delete"),
     *_on("helmcharts", "helm.cattle.io", "get", "create", "patch", "delete"),
     *_on("tokenreviews", "authentication.k8s.io", "create"),
+    Permission("get", "leases", "coordination.k8s.io", namespace="kube-node-lease"),
 )
 
 
