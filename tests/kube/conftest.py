@@ -7,9 +7,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import pytest_asyncio
 from anycloud_common.kube import Kube
+from anycloud_deployment.reconcile import phases as deployment_phases
+from anycloud_nodepool.reconcile import namespace as pool_namespace
+from anycloud_nodepool.reconcile import scope as pool_scope
 
 from tests.kube.assets.location import MissingPrograms
+from tests.kube.product import Product, Shared
 from tests.kube.servers import NAMES, KubernetesServer, SandboxServer, Server, connect
 from tests.support.control_plane import ControlPlane
 
@@ -66,6 +71,38 @@ async def ns(kube: Kube) -> str:
     name = f"test-{next(_numbers)}"
     await kube.create("Namespace", {"metadata": {"name": name}})
     return name
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared(server: Server, tmp_path_factory: pytest.TempPathFactory, impatient: None) -> AsyncIterator[Shared]:
+    """The product that the fault tests of one server share."""
+    kept = Shared(server, lambda: tmp_path_factory.mktemp("product"))
+    yield kept
+    await kept.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def product(shared: Shared) -> AsyncIterator[Product]:
+    """The product with a running pool, named `shared`. Afterwards what the test made is deleted, and nothing is left.
+
+    A test that ends in an error takes the product along."""
+    product = await shared.get()
+    try:
+        yield product
+        await product.tidy()
+    except BaseException:
+        await shared.drop()
+        raise
+
+
+@pytest.fixture(scope="session")
+def impatient() -> Iterator[None]:
+    """What waits for a person is looked at each second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deployment_phases, "_REFUSED_RETRY_S", 1.0)
+        patch.setattr(pool_namespace, "REFUSED_RETRY_S", 1.0)
+        patch.setattr(pool_scope, "REFUSED_RETRY_S", 1.0)
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

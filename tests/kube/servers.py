@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 
 from anycloud_common.kube import Kube
 
-from tests.support.control_plane import ControlPlane, Datastore
+from tests.kube import helm
+from tests.support.control_plane import ControlPlane, Datastore, Json
 from tests.support.sandbox import Sandbox
 
-Name = Literal["sandbox", "kubernetes"]
+Name = Literal["sandbox", "kubernetes", "kine"]
 NAMES: tuple[Name, ...] = ("sandbox", "kubernetes")
+"""What the shared suite runs against. `kine` is the real server on K3s's own store, for tests of lost state."""
 
 
 class Server(Protocol):
@@ -35,6 +37,12 @@ class Server(Protocol):
 
     def begin(self) -> None:
         """Brings it back at the same address."""
+
+    def world(self) -> Sandbox:
+        """The clouds from which node pools of this cluster buy."""
+
+    def product_token(self) -> str:
+        """A token of an account that may do what the chart grants to the API."""
 
 
 class SandboxServer:
@@ -60,19 +68,27 @@ class SandboxServer:
     def begin(self) -> None:
         self.sandbox.call("DELETE", f"/faults/{self._down}")
 
+    def world(self) -> Sandbox:
+        return self.sandbox
+
+    def product_token(self) -> str:
+        return self.token  # permissions are not modelled
+
 
 class KubernetesServer:
-    """The real one, on etcd; on kine, as K3s has it, with ANYCLOUD_KUBE_DATASTORE=kine."""
+    """The real one, on etcd; on kine, as K3s has it, when asked or with ANYCLOUD_KUBE_DATASTORE=kine."""
 
-    name: Name = "kubernetes"
-
-    def __init__(self, directory: Path) -> None:
-        datastore: Datastore = "kine" if os.environ.get("ANYCLOUD_KUBE_DATASTORE") == "kine" else "etcd"
+    def __init__(self, directory: Path, name: Name = "kubernetes") -> None:
+        self.name: Name = name
+        kine = name == "kine" or os.environ.get("ANYCLOUD_KUBE_DATASTORE") == "kine"
+        datastore: Datastore = "kine" if kine else "etcd"
         self.plane = ControlPlane(directory, datastore)
         self.plane.__enter__()
         self.endpoint, self.ca, self.token = self.plane.endpoint, self.plane.ca, self.plane.token
+        self._sandbox = Sandbox(directory / "world", agent=False)
 
     def stop(self) -> None:
+        self._sandbox.stop()
         self.plane.stop()
 
     def forget_history(self) -> None:
@@ -83,6 +99,36 @@ class KubernetesServer:
 
     def begin(self) -> None:
         self.plane.start_api_server()
+
+    def world(self) -> Sandbox:
+        if not self._sandbox.url:
+            self._sandbox.start_world()
+        return self._sandbox
+
+    def product_token(self) -> str:
+        for manifest in helm.rbac():
+            if manifest["kind"] in _PRODUCT_ROLES:
+                self.plane.ensure(_collection(manifest), _renamed(manifest))
+        return self.plane.service_account(PRODUCT, PRODUCT)
+
+
+PRODUCT = "product"
+_PRODUCT_ROLES = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+
+
+def _collection(manifest: Json) -> str:
+    namespace = manifest["metadata"].get("namespace")
+    scope = f"namespaces/{namespace}/" if namespace else ""
+    return f"/apis/rbac.authorization.k8s.io/v1/{scope}{manifest['kind'].lower()}s"
+
+
+def _renamed(manifest: Json) -> Json:
+    """The chart's manifest for an account that no install of the chart knows."""
+    account = {"kind": "ServiceAccount", "name": PRODUCT, "namespace": PRODUCT}
+    made = {**manifest, "metadata": {**manifest["metadata"], "name": PRODUCT, "labels": {}}}
+    if "subjects" in manifest:
+        made |= {"subjects": [account], "roleRef": {**manifest["roleRef"], "name": PRODUCT}}
+    return made
 
 
 def connect(server: Server, token: str | None = None, port: int | None = None) -> Kube:
