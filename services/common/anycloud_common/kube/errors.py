@@ -21,6 +21,8 @@ class KubeError(Exception):
                  when a resource version is too old
     throttled    too many requests
     invalid      the server will never accept this request
+
+    `retry_after` are the seconds for which the server wants to be left alone, 0 when it didn't say.
     """
 
     def __init__(self, reason: Reason, message: str, status: int = 0, verb: str = "", resource: str = "") -> None:
@@ -30,6 +32,7 @@ class KubeError(Exception):
         self.status = status
         self.verb = verb
         self.resource = resource
+        self.retry_after = 0.0
 
 
 class Foreign(Exception):

@@ -164,9 +164,9 @@ class Reflector:
             self._live.clear()
 
     def _wait(self) -> float:
-        wait = min(_FIRST_WAIT_S * 2.0**self._failures, _LONGEST_WAIT_S)
+        wait = min(_FIRST_WAIT_S * 2.0**self._failures, _LONGEST_WAIT_S) * self._chance.uniform(0.5, 1.0)
         self._failures = min(self._failures + 1, 10)
-        return wait * self._chance.uniform(0.5, 1.0)
+        return max(wait, self.last_error.retry_after if self.last_error is not None else 0.0)
 
     def _error(self, text: str) -> KubeError:
         return KubeError("unreachable", f"watch {self._resource}: {text}", verb="watch", resource=self._resource)

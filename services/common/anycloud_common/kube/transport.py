@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import importlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -23,6 +24,7 @@ from anycloud_common.kube.errors import KubeError, from_status
 DEADLINE_S = 10.0
 _CONCURRENT_CALLS = 64
 _TOKEN_FILE_LIFE_S = 60.0
+_LONGEST_RETRY_AFTER_S = 60
 
 TokenSource = Callable[[], str]
 
@@ -40,7 +42,8 @@ class Request(NamedTuple):
 
 
 class TokenFile:
-    """A projected ServiceAccount token, read again every minute because the kubelet replaces it."""
+    """A projected ServiceAccount token, read again every minute because the kubelet replaces it, and when the server
+    doesn't accept it any more."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -57,6 +60,10 @@ class TokenFile:
                 raise KubeError("auth", f"the ServiceAccount token can't be read: {error.strerror}") from None
             self._read_at = now
         return self._token
+
+    def refused(self) -> None:
+        """The server doesn't accept the token that was given out last."""
+        self._token = ""
 
 
 class Transport:
@@ -76,7 +83,7 @@ class Transport:
             async with asyncio.timeout(self._deadline_s), self._calls:
                 response = await self._send(request, self._deadline_s, self._deadline_s)
                 async with response:
-                    return _object(request, response.status, await response.read())
+                    return self._object(request, response, await response.read())
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request, idle_s: float | None) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -101,8 +108,13 @@ class Transport:
             response = await self._send(request, None, idle_s)
             if not 200 <= response.status < 300:
                 async with response:
-                    _object(request, response.status, await response.read())
+                    self._object(request, response, await response.read())
         return response
+
+    def _object(self, request: Request, response: Any, body: bytes) -> dict[str, Any]:
+        if response.status == HTTPStatus.UNAUTHORIZED and isinstance(self._token, TokenFile):
+            self._token.refused()
+        return _object(request, response.status, body, _seconds(response.headers.get("Retry-After", "")))
 
     async def _send(self, request: Request, total_s: float | None, idle_s: float | None) -> Any:
         """aiohttp's response, headers read. It must be used as a context manager, which gives the connection back."""
@@ -156,13 +168,20 @@ def _unreachable(request: Request, text: str) -> KubeError:
     return KubeError("unreachable", message, verb=request.verb, resource=request.resource)
 
 
-def _object(request: Request, status: int, body: bytes) -> dict[str, Any]:
+def _seconds(text: str) -> float:
+    """Of a Retry-After header; API servers write seconds."""
+    return float(min(int(text), _LONGEST_RETRY_AFTER_S)) if text.isascii() and text.isdecimal() else 0.0
+
+
+def _object(request: Request, status: int, body: bytes, retry_after: float) -> dict[str, Any]:
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
         answer = None
     if not 200 <= status < 300:
-        raise from_status(status, answer if isinstance(answer, dict) else {}, request.verb, request.resource)
+        error = from_status(status, answer if isinstance(answer, dict) else {}, request.verb, request.resource)
+        error.retry_after = retry_after
+        raise error
     if not isinstance(answer, dict):
         raise _unreachable(request, "the answer is not JSON")
     return answer

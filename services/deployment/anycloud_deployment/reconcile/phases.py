@@ -81,4 +81,4 @@ class DeploymentPass:
         if error.reason in ("forbidden", "invalid"):
             return scope.block(f"Kubernetes refuses: {error}", retry=_REFUSED_RETRY_S)
         scope.keep_block()
-        return Requeue(_RETRY_S)
+        return Requeue(max(_RETRY_S, error.retry_after))

@@ -11,6 +11,13 @@ POLICY: Final = "anycloud-default-egress"
 _POD_ADDRESSES: Final = "10.42.0.0/16"
 _SERVICE_ADDRESSES: Final = "10.43.0.0/16"
 _METADATA: Final = "169.254.169.254/32"
+# Of a Namespace that is being deleted: of these, mere content doesn't say that anything is wrong.
+_STUCK: Final = (
+    "NamespaceFinalizersRemaining",
+    "NamespaceDeletionContentFailure",
+    "NamespaceDeletionDiscoveryFailure",
+    "NamespaceDeletionGroupVersionParsingFailure",
+)
 _AZURE_WIRE_SERVER: Final = "168.63.129.16/32"  # Azure's resolver; its other ports give out the VM's configuration
 
 Object = dict[str, Any]
@@ -55,6 +62,17 @@ def policy(cluster_id: str, pool_id: str) -> Object:
             ],
         },
     }
+
+
+def leftovers(namespace: Object) -> str | None:
+    """What keeps a Namespace from going away, in the words of its controller; None while it is only under way."""
+    conditions = (namespace.get("status") or {}).get("conditions") or ()
+    told = [
+        str(one.get("message") or one.get("reason"))
+        for one in conditions
+        if one.get("type") in _STUCK and one.get("status") == "True"
+    ]
+    return " ".join(told) or None
 
 
 def differs(live: Object, wanted: Object) -> bool:

@@ -11,6 +11,7 @@ from anycloud_nodepool.domain import egress
 from anycloud_nodepool.reconcile.scope import REFUSED_RETRY_S, Scope
 
 _SOON_S = 0.5
+_STUCK_S = 5.0
 
 
 async def keep(scope: Scope) -> Outcome:
@@ -40,24 +41,23 @@ async def _keep(scope: Scope) -> Outcome:
             scope.tell("policy-repaired")
             await _apply(scope, wanted, live["metadata"]["uid"])
         return Done()
-    if not await _namespace_stands(scope):
-        return Requeue(_SOON_S)
-    return await _make_policy(scope, wanted)
+    waiting = await _ensure_namespace(scope)
+    return waiting or await _make_policy(scope, wanted)
 
 
-async def _namespace_stands(scope: Scope) -> bool:
-    """Makes the Namespace if there is none of ours; False while an earlier one is on its way out."""
+async def _ensure_namespace(scope: Scope) -> Outcome | None:
+    """Makes the Namespace if there is none of ours; when to look again while an earlier one is on its way out."""
     pool = scope.pool
     body = egress.namespace(pool.cluster_id, pool.id)
     if pool.namespace_uid:
         found = await scope.tools.kube.get("Namespace", body["metadata"]["name"])
         if found is not None and found["metadata"]["uid"] == pool.namespace_uid:
-            return not found["metadata"].get("deletionTimestamp")
+            return wait_until_gone(scope, found) if found["metadata"].get("deletionTimestamp") else None
     try:
         made = await scope.tools.kube.ensure("Namespace", body, egress.owner(pool.cluster_id, pool.id))
     except KubeError as failure:
         if failure.reason == "conflict":
-            return False
+            return Requeue(_SOON_S)
         raise
     metadata = made["metadata"]
     scope.pool = replace(
@@ -65,7 +65,18 @@ async def _namespace_stands(scope: Scope) -> bool:
     )
     scope.tell("namespace-made", metadata["name"])
     await scope.flush()
-    return True
+    return None
+
+
+def wait_until_gone(scope: Scope, leaving: egress.Object) -> Outcome:
+    """When to look again for a Namespace that is being deleted. Where something holds it, that is noted: only a person
+    can tell what else is to be done."""
+    held_by = egress.leftovers(leaving)
+    if held_by is None:
+        return Requeue(_SOON_S)
+    name = leaving["metadata"]["name"]
+    scope.findings.notes.append(f"Namespace {name} is being deleted and can't go: {held_by}")
+    return Requeue(_STUCK_S)
 
 
 async def _make_policy(scope: Scope, wanted: egress.Object) -> Outcome:

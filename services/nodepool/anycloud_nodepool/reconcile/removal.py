@@ -13,11 +13,10 @@ from anycloud_nodepool.domain import attempts as rules
 from anycloud_nodepool.domain import naming
 from anycloud_nodepool.domain.model import Loss, ResourceState, Stage
 from anycloud_nodepool.domain.ports import ClusterUnavailable
+from anycloud_nodepool.reconcile import namespace
 from anycloud_nodepool.reconcile.scope import Scope
 from anycloud_nodepool.store import pools
 from anycloud_nodepool.store.tables import PREFIX
-
-_SOON_S = 0.5
 
 
 async def give_up_vms(scope: Scope) -> Outcome:
@@ -59,7 +58,7 @@ async def remove_namespace(scope: Scope) -> Outcome:
         if not await scope.tools.kube.delete("Namespace", name, None, pool.namespace_uid):
             found = await scope.tools.kube.get("Namespace", name)
             if found is not None and found["metadata"]["uid"] == pool.namespace_uid:
-                return Requeue(_SOON_S)
+                return namespace.wait_until_gone(scope, found)
     except KubeError as failure:
         return scope.trouble(failure)
     scope.pool = replace(pool, namespace=None, namespace_uid=None, policy_uid=None)

@@ -198,7 +198,7 @@ class Scope:
         log.info("to be tried again", extra={"pool": self.id, "reason": str(failure)})
         if isinstance(failure, KubeError) and failure.reason != "conflict":
             self.findings.notes.append(f"cluster unavailable: {failure}")
-        return Requeue(RETRY_S)
+        return Requeue(max(RETRY_S, failure.retry_after if isinstance(failure, KubeError) else 0.0))
 
     def diagnose(self, text: str) -> Outcome:
         self.findings.diagnoses.append(text)
