@@ -20,8 +20,9 @@ import anycloud_catalog
 from aiohttp import web
 
 from anycloud_sandbox import pki
-from anycloud_sandbox.agent.container import kill_everything, runs_in
 from anycloud_sandbox.agent.pod import Pod
+from anycloud_sandbox.agent.run import kill_everything
+from anycloud_sandbox.agent.volumes import forget
 from anycloud_sandbox.kube.auth import PASSWORD_HEADER, SIGNER
 from anycloud_sandbox.kube.client import KubeClient, path_of
 from anycloud_sandbox.kube.store import KubeError, fill, timestamp
@@ -146,6 +147,7 @@ class Node:
         for folder in (self.directory / "pods").glob("*"):
             if folder.name not in here | self.pods.keys():
                 kill_everything(self.directory, folder.name)
+                forget(self.directory, folder.name)
                 shutil.rmtree(folder, ignore_errors=True)
 
     async def power_off(self, seconds: float = 0) -> None:
@@ -156,6 +158,7 @@ class Node:
             kill_everything(self.directory, number=signal.SIGTERM)
             await asyncio.sleep(seconds)
         kill_everything(self.directory)
+        forget(self.directory)
         if self._joined:
             await self.client.close()
 
@@ -206,6 +209,7 @@ class Agent:
             self._spawn(self.nodes.pop(line["id"]).power_off())
         elif line["state"] in ("stopping", "terminated"):
             kill_everything(Path(line["directory"]))  # left by an agent that was killed before
+            forget(Path(line["directory"]))
 
     async def _beat(self) -> None:
         while True:
@@ -273,7 +277,8 @@ class LogServer:
         address, query = request.transport.get_extra_info("sockname")[0], request.query
         wanted = {"namespace": request.match_info["namespace"], "name": request.match_info["pod"]}
         pods = [pod for node in self._nodes.values() if node.address == address for pod in node.pods.values()]
-        runs = [run for pod in pods if wanted.items() <= pod.object["metadata"].items() for run in runs_in(pod.runs)]
+        found = [pod for pod in pods if wanted.items() <= pod.object["metadata"].items()]
+        runs = [run for pod in found for run in pod.runs_of(request.match_info["container"])]
         runs = runs[:-1] if query.get("previous") == "true" else runs
         if not runs:
             return web.Response(status=400, text=f"pod {wanted['name']} has no such run (yet)")

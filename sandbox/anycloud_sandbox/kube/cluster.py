@@ -18,7 +18,7 @@ from anycloud_sandbox.kube.api import CUT, END, Api
 from anycloud_sandbox.kube.auth import Authenticator
 from anycloud_sandbox.kube.client import KubeClient, path_of
 from anycloud_sandbox.kube.controllers import Controllers
-from anycloud_sandbox.kube.store import PLURALS, KubeError, Store, fill
+from anycloud_sandbox.kube.store import PLURALS, KubeError, Store, fill, merge
 from anycloud_sandbox.pki import Authority, new_key
 from anycloud_sandbox.state import Faults, Json, Pace, State
 
@@ -138,13 +138,23 @@ async def _install(client: KubeClient, name: str, chart: Json) -> None:
     digest = hashlib.sha256(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)).hexdigest()
     if chart["status"].get("configHash") == digest:
         return
-    for body in api_objects(yaml.safe_load(spec["valuesContent"])) if name == API_CHART else ():
+    for body in api_objects(await _values(client, spec)) if name == API_CHART else ():
         await client.apply(body, "helm")
     await client.delete(path_of("jobs", "kube-system", job))
     body = fill("install-job", job=job, chart=name, image=spec.get("jobImage", "klipper-helm"))
     await client.call("POST", path_of("jobs", "kube-system"), body)
     status = fill("install-status", job=job, digest=digest)
     await client.patch(path_of("helmcharts", "kube-system", name, "status"), status)
+
+
+async def _values(client: KubeClient, spec: Json) -> Json:
+    """Those of the chart itself, then those of the Secrets that it names, as Helm merges them."""
+    values: Json = yaml.safe_load(spec["valuesContent"])
+    for source in spec.get("valuesSecrets", []):
+        secret = await client.call("GET", path_of("secrets", "kube-system", source["name"]))
+        for key in source["keys"]:
+            values = merge(values, yaml.safe_load(base64.b64decode(secret["data"][key])))
+    return values
 
 
 async def _remove(client: KubeClient, name: str) -> None:

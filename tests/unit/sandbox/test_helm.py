@@ -17,13 +17,22 @@ h.HTTPServer((u[0][7:], int(u[1])), h.SimpleHTTPRequestHandler).serve_forever()"
 
 
 def chart(image: str, revision: int, url: str) -> dict[str, Any]:
-    values = {"image": image, "revision": revision, "release": {"api": {"url": url}, "sandboxUrl": None}}
+    values = {"image": image, "revision": revision, "release": {"api": {"url": url}, "sandboxUrl": None, "owner": {}}}
     return {
         "apiVersion": "helm.cattle.io/v1",
         "kind": "HelmChart",
         "metadata": {"name": "anycloud-api", "namespace": "kube-system"},
-        "spec": {"valuesContent": yaml.safe_dump(values)},
+        "spec": {
+            "valuesContent": yaml.safe_dump(values),
+            "valuesSecrets": [{"name": "values", "keys": ["more.yaml"], "ignoreUpdates": True}],
+        },
     }
+
+
+def values_secret() -> dict[str, Any]:
+    """What the chart's own values don't show."""
+    more = {"release": {"owner": {"username": "from-the-secret"}}}
+    return {"metadata": {"name": "values"}, "stringData": {"more.yaml": yaml.safe_dump(more)}}
 
 
 async def test_the_apis_chart_becomes_a_pod_that_follows_its_values(kube: Any, sandbox: Sandbox) -> None:
@@ -33,6 +42,7 @@ async def test_the_apis_chart_becomes_a_pod_that_follows_its_values(kube: Any, s
     record = {"address": "127.1.1.1", "proxied": True}
     headers = {"Authorization": "Bearer ghs_sandbox_helm"}
     url = sandbox.call("PUT", "/dns/records/helm", record, headers)["record"]["url"]
+    await core.create_namespaced_secret("kube-system", values_secret())
     await charts.create_namespaced_custom_object(*CHART, chart("test/api:1", 1, url))
 
     async def serving(revision: str) -> Any:
@@ -44,7 +54,9 @@ async def test_the_apis_chart_becomes_a_pod_that_follows_its_values(kube: Any, s
 
     pod = await sandbox.until(lambda: serving("1"))
     assert (pod.metadata.namespace, pod.spec.node_name) == ("anycloud", "mgmt")
-    assert url in await core.read_namespaced_pod_log(pod.metadata.name, "anycloud")
+    log = await core.read_namespaced_pod_log(pod.metadata.name, "anycloud")
+    assert url in log
+    assert "from-the-secret" in log
     change = {"spec": chart("test/api:1", 2, url)["spec"]}
     await charts.patch_namespaced_custom_object(
         *CHART, "anycloud-api", change, _content_type="application/merge-patch+json"

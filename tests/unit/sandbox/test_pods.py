@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes.aio import client
 
 from tests.support.sandbox import Sandbox
-from tests.unit.sandbox.pods import SLEEP, condition, deployment, pod, ready, waiting
+from tests.unit.sandbox.pods import SLEEP, Json, condition, deployment, pod, ready, waiting
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +89,76 @@ async def test_a_container_sees_its_environment_files_and_rewritten_paths(
     assert any(line.startswith("2-rw-------") for line in lines), "file's content, then its mode"
 
 
+async def test_references_are_replaced_as_a_kubelet_does(core: Any, sandbox: Sandbox, namespace: str) -> None:
+    body = pod("one", "/bin/sh", "-c", 'printf "%s|" "$@"; exec sleep 100', "sh")
+    body["spec"]["containers"][0] |= {
+        "args": ["$(A)", "$(B)", "$$(A)", "$(NONE)", "a$$b", "$HOME"],
+        "env": [
+            {"name": "A", "value": "1"},
+            {"name": "B", "value": "$(A)2 $(LATE) $$(A)"},
+            {"name": "LATE", "value": "3"},
+        ],
+    }
+    await core.create_namespaced_pod(namespace, body)
+    await ready(sandbox, core, namespace, "one")
+    assert await sandbox.until(lambda: logged(core, namespace, "one")) == "1|12 $(LATE) $(A)|$(A)|$(NONE)|a$b|$HOME|"
+
+
+async def test_init_containers_come_first_and_the_others_run_side_by_side(
+    core: Any, sandbox: Sandbox, namespace: str
+) -> None:
+    """They share volumes, in memory too, under paths of their own, and each has a log of its own."""
+    shell: Json = {"image": "test/shell", "command": ["/bin/sh", "-c"]}
+    mounts = [{"name": "shared", "mountPath": "/a"}]
+    body = pod("one", "/bin/sh", "-c", "echo main $(cat $0); exec sleep 100", "/b/first")
+    body["spec"]["containers"][0]["volumeMounts"] = [{"name": "shared", "mountPath": "/b"}]
+    body["spec"]["containers"] += [{**shell, "name": "side", "args": ["echo side; exec sleep 100"]}]
+    body["spec"]["initContainers"] = [
+        {
+            **shell,
+            "name": "fails-once",
+            "args": ['test -e "$0" || { touch $0; exit 1; }', "/a/tried"],
+            "volumeMounts": mounts,
+        },
+        {**shell, "name": "writes", "args": ["sleep 0.3; echo done > $0", "/a/first"], "volumeMounts": mounts},
+    ]
+    body["spec"]["volumes"] = [{"name": "shared", "emptyDir": {"medium": "Memory"}}]
+    await core.create_namespaced_pod(namespace, body)
+    found = await ready(sandbox, core, namespace, "one")
+    assert [status.restart_count for status in found.status.init_container_statuses] == [1, 0]
+    assert all(status.state.terminated.exit_code == 0 for status in found.status.init_container_statuses)
+    assert [status.ready for status in found.status.container_statuses] == [True, True]
+    for name, text in (("main", "main done\n"), ("side", "side\n")):
+
+        async def read(name: str = name) -> str:
+            return str(await core.read_namespaced_pod_log("one", namespace, container=name))
+
+        assert await sandbox.until(read) == text
+    held = in_memory(sandbox)
+    assert held
+    await core.delete_namespaced_pod("one", namespace)
+    await sandbox.until(lambda: not any(path.exists() for path in held))
+
+
+def in_memory(sandbox: Sandbox) -> list[Path]:
+    """Where volumes in memory really are."""
+    return [path.resolve() for path in sandbox.state.glob("machines/*/pods/*/volumes/*") if path.is_symlink()]
+
+
+async def test_an_init_container_that_fails_for_good_fails_its_pod(core: Any, sandbox: Sandbox, namespace: str) -> None:
+    body = pod("one")
+    body["spec"] |= {"restartPolicy": "Never"}
+    body["spec"]["initContainers"] = [{"name": "no", "image": "test/shell", "command": ["/bin/false"]}]
+    await core.create_namespaced_pod(namespace, body)
+
+    async def failed() -> bool:
+        return bool((await core.read_namespaced_pod("one", namespace)).status.phase == "Failed")
+
+    await sandbox.until(failed)
+    status = (await core.read_namespaced_pod("one", namespace)).status.container_statuses[0]
+    assert status.container_id is None
+
+
 async def test_a_pod_without_automount_gets_no_token(core: Any, namespace: str) -> None:
     body = pod("one")
     body["spec"]["automountServiceAccountToken"] = False
@@ -140,7 +211,7 @@ async def test_readiness_follows_an_http_probe(core: Any, sandbox: Sandbox, name
 async def test_a_crashing_container_backs_off_and_keeps_the_log_of_its_last_run(
     core: Any, sandbox: Sandbox, namespace: str
 ) -> None:
-    await core.create_namespaced_pod(namespace, pod("one", "/bin/sh", "-c", "echo run $$; exit 3"))
+    await core.create_namespaced_pod(namespace, pod("one", "/bin/sh", "-c", "echo run $$$$; exit 3"))
     status = await waiting(sandbox, core, namespace, "one", "CrashLoopBackOff")
     assert status.last_state.terminated.exit_code == 3
 
@@ -229,8 +300,6 @@ async def test_a_pods_whole_process_tree_ends_with_it(core: Any, sandbox: Sandbo
 
 
 def sleepers() -> list[str]:
-    from pathlib import Path
-
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
