@@ -4,12 +4,13 @@ the cursor: what is added or removed meanwhile neither repeats nor hides another
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import orjson
-from sqlalchemy import Column, Connection, Row, Select, func, tuple_
+from sqlalchemy import Column, Connection, Row, Select, bindparam, func, tuple_
 
 from anycloud_common.rest import Invalid
 
@@ -43,12 +44,35 @@ class Listed(Generic[T]):
         return Listed([make(item) for item in self.items], self.total, self.next_cursor)
 
 
-@dataclass(frozen=True)
 class Source:
-    """Where rows come from. All columns of `order` descend, and no two rows have the same values in them."""
+    """Where rows come from. All columns of `order` descend, and no two rows have the same values in them.
 
-    rows: Select[Any]
-    order: Sequence[Column[Any]]
+    It keeps the statements of its pages, as making one costs more than running it: sources that live on, with
+    parameters (`bindparam`) for what differs from list to list, are the fast ones.
+    """
+
+    def __init__(self, rows: Select[Any], order: Sequence[Column[Any]]) -> None:
+        self.order = order
+        self._rows = rows
+        self._pages: dict[tuple[bool, bool], Select[Any]] = {}
+
+    def page(self, *, behind: bool, limited: bool) -> Select[Any]:
+        """From the start, or from behind the place of the parameters `place_0`, …; all rows, or `page_limit`."""
+        known = self._pages.get((behind, limited))
+        if known is None:
+            known = self._pages[behind, limited] = self._page(behind, limited)
+        return known
+
+    @cached_property
+    def count(self) -> Select[Any]:
+        return self._rows.with_only_columns(func.count(), maintain_column_froms=True)
+
+    def _page(self, behind: bool, limited: bool) -> Select[Any]:
+        statement = self._rows.order_by(*(column.desc() for column in self.order))
+        if behind:
+            place = (bindparam(f"place_{n}", type_=column.type) for n, column in enumerate(self.order))
+            statement = statement.where(tuple_(*self.order) < tuple_(*place))
+        return statement.limit(bindparam("page_limit")) if limited else statement
 
 
 class Request(Protocol):
@@ -69,16 +93,29 @@ def asked(request: Request, usual: int | None = None) -> Page:
     return Page(limit, request.cursor if request.HasField("cursor") else None)
 
 
-def read(conn: Connection, sources: Sequence[Source], page: Page, make: Callable[[Row[Any]], T]) -> Listed[T]:
+def read(
+    conn: Connection,
+    sources: Sequence[Source],
+    page: Page,
+    make: Callable[[Row[Any]], T],
+    values: Mapping[str, Any] | None = None,
+) -> Listed[T]:
     """One page of a list; rows of several sources are merged by their order, whose columns are then of the same types.
+    `values` are those of the sources' own parameters.
 
     Raises Invalid for a cursor that no such list gave.
     """
-    after = None if page.cursor is None else _place(page.cursor, sources[0].order)
+    given = dict(values or {})
+    behind, limited = page.cursor is not None, page.limit is not None
+    asked = dict(given)
+    if page.cursor is not None:
+        asked |= {f"place_{n}": value for n, value in enumerate(_place(page.cursor, sources[0].order))}
+    if page.limit is not None:
+        asked["page_limit"] = page.limit + 1
     found = [
         (tuple(row._mapping[column.name] for column in source.order), row)
         for source in sources
-        for row in conn.execute(_statement(source, after, page.limit))
+        for row in conn.execute(source.page(behind=behind, limited=limited), asked)
     ]
     if len(sources) > 1:
         found.sort(key=lambda one: one[0], reverse=True)
@@ -86,21 +123,9 @@ def read(conn: Connection, sources: Sequence[Source], page: Page, make: Callable
     more = len(shown) < len(found)
     return Listed(
         items=[make(row) for _, row in shown],
-        total=_total(conn, sources) if more or after is not None else len(shown),
+        total=sum(conn.execute(one.count, given).scalar_one() for one in sources) if more or behind else len(shown),
         next_cursor=_cursor(shown[-1][0]) if more else None,
     )
-
-
-def _statement(source: Source, after: Place | None, limit: int | None) -> Select[Any]:
-    statement = source.rows.order_by(*(column.desc() for column in source.order))
-    if after is not None:
-        statement = statement.where(tuple_(*source.order) < tuple_(*after))
-    return statement if limit is None else statement.limit(limit + 1)
-
-
-def _total(conn: Connection, sources: Sequence[Source]) -> int:
-    counts = [source.rows.with_only_columns(func.count(), maintain_column_froms=True) for source in sources]
-    return sum(conn.execute(count).scalar_one() for count in counts)
 
 
 def _cursor(place: Place) -> str:

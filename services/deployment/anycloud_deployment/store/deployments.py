@@ -8,7 +8,7 @@ from typing import Any
 from anycloud_common import paging
 from anycloud_common.paging import WHOLE, Listed, Page, Source
 from anycloud_common.store import Tx
-from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, case, delete, func, insert, select, update
 
 from anycloud_deployment.domain.jobs import TERMINAL
 from anycloud_deployment.domain.model import Deployment, JobCounts
@@ -23,6 +23,32 @@ _BY_NAME = select(deployments).where(
 )
 
 
+def _sum(condition: Any) -> Any:
+    return func.sum(case((condition, 1), else_=0))
+
+
+_COUNTS = (
+    select(
+        jobs.c.deployment_id,
+        *(_sum(jobs.c.state == state).label(state) for state in ("queued", "running", "retrying")),
+        _sum(jobs.c.state.not_in(TERMINAL)).label("open"),
+        _sum(jobs.c.execution_id.is_not(None)).label("unreleased"),
+    )
+    .where(jobs.c.deployment_id.in_(bindparam("ids", expanding=True)))
+    .group_by(jobs.c.deployment_id)
+)
+_ANY = select(deployments).where(deployments.c.id == bindparam("ref"))
+
+
+def _listing(*conditions: ColumnElement[bool]) -> Source:
+    rows = select(deployments).where(deployments.c.visible, *conditions)
+    return Source(rows, (deployments.c.created_at, deployments.c.id))
+
+
+_ALL = _listing()
+_ON_POOL = _listing(deployments.c.node_pool_id == bindparam("node_pool_id"))
+
+
 def find(conn: Connection, reference: str) -> Deployment | None:
     """By id, deleted ones too, or by the name of one that isn't deleted."""
     row = conn.execute(_BY_ID, {"ref": reference}).first() or conn.execute(_BY_NAME, {"ref": reference.lower()}).first()
@@ -31,17 +57,15 @@ def find(conn: Connection, reference: str) -> Deployment | None:
 
 def get(conn: Connection, deployment_id: str) -> Deployment | None:
     """By id, whether visible or not."""
-    row = conn.execute(select(deployments).where(deployments.c.id == deployment_id)).first()
+    row = conn.execute(_ANY, {"ref": deployment_id}).first()
     return None if row is None else rows.deployment(row)
 
 
 def listed(conn: Connection, node_pool_id: str | None = None, page: Page = WHOLE) -> Listed[Deployment]:
     """The visible ones, deleted ones too, newest first."""
-    statement = select(deployments).where(deployments.c.visible)
-    if node_pool_id is not None:
-        statement = statement.where(deployments.c.node_pool_id == node_pool_id)
-    source = Source(statement, (deployments.c.created_at, deployments.c.id))
-    return paging.read(conn, [source], page, rows.deployment)
+    if node_pool_id is None:
+        return paging.read(conn, [_ALL], page, rows.deployment)
+    return paging.read(conn, [_ON_POOL], page, rows.deployment, {"node_pool_id": node_pool_id})
 
 
 def undeleted(conn: Connection, node_pool_ids: Collection[str] | None = None) -> list[str]:
@@ -105,17 +129,7 @@ def forget(tx: Tx, deployment_id: str) -> None:
 
 def job_counts(conn: Connection, submitted: dict[str, int]) -> dict[str, JobCounts]:
     """Of each of these Deployments, which are given with how many Jobs were ever submitted to them."""
-    statement = (
-        select(
-            jobs.c.deployment_id,
-            *(_sum(jobs.c.state == state).label(state) for state in ("queued", "running", "retrying")),
-            _sum(jobs.c.state.not_in(TERMINAL)).label("open"),
-            _sum(jobs.c.execution_id.is_not(None)).label("unreleased"),
-        )
-        .where(jobs.c.deployment_id.in_(submitted))
-        .group_by(jobs.c.deployment_id)
-    )
-    found = {row.deployment_id: row for row in conn.execute(statement)}
+    found = {row.deployment_id: row for row in conn.execute(_COUNTS, {"ids": list(submitted)})}
     counts = {}
     for deployment_id, total in submitted.items():
         row = found.get(deployment_id)
@@ -124,7 +138,3 @@ def job_counts(conn: Connection, submitted: dict[str, int]) -> dict[str, JobCoun
         else:
             counts[deployment_id] = JobCounts(row.queued, row.running, row.retrying, total - row.open, row.unreleased)
     return counts
-
-
-def _sum(condition: Any) -> Any:
-    return func.sum(case((condition, 1), else_=0))

@@ -8,11 +8,15 @@ from collections.abc import Sequence
 
 from anycloud_common.cipher import Cipher
 from anycloud_common.store import Tx
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from anycloud_deployment.domain.model import Revision
 from anycloud_deployment.store import rows
 from anycloud_deployment.store.tables import admissions, references, revisions
+
+_REVISION = select(revisions).where(
+    revisions.c.deployment_id == bindparam("deployment_id"), revisions.c.generation == bindparam("generation")
+)
 
 
 class Revisions:
@@ -37,10 +41,7 @@ class Revisions:
 
     def get(self, conn: Connection, deployment_id: str, generation: int) -> Revision:
         """Raises LookupError for one that doesn't exist."""
-        statement = select(revisions).where(
-            revisions.c.deployment_id == deployment_id, revisions.c.generation == generation
-        )
-        row = conn.execute(statement).first()
+        row = conn.execute(_REVISION, {"deployment_id": deployment_id, "generation": generation}).first()
         if row is None:
             raise LookupError(f"revision {generation} of {deployment_id}")
         env = self._cipher.open(row.env, revisions.name, "env", _place(deployment_id, generation))
