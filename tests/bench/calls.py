@@ -15,9 +15,7 @@ of the rounds' own. Goals: 0.9 of `transcoding`, 0.5 of `FastAPI`. Load generato
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -30,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from anycloud_common.settings import Settings
 
 from tests.bench.doors import content, stack
-from tests.bench.doors.stack import DOORS, Stack, cpu_seconds
+from tests.bench.doors.stack import DOORS, Measured, Stack, measure
 
 CONNECTIONS = (1, 16, 64)
 GOALS = {"transcoding": 0.9, "FastAPI": 0.5}
@@ -74,28 +72,10 @@ CASES = (
 )
 
 
-class Measured(NamedTuple):
-    rps: float
-    p50_ms: float
-    p99_ms: float
-    service_us: float
-    envoy_us: float
-
-
 async def fill(env: dict[str, str]) -> None:
     with content.opened(Settings.from_environment(env)) as (store, cipher):
         for number, jobs in ((1, 0), (2, 10), (3, 100)):
             await store.write(partial(content.add, cipher=cipher, number=number, jobs=jobs))
-
-
-def measure(made: Stack, door: str, request: bytes, connections: int, seconds: float) -> Measured:
-    pids = (made.services[door], made.envoy)
-    before = [cpu_seconds(pid) for pid in pids]
-    command = [sys.executable, str(stack.HERE / "load.py"), str(made.ports[door]), str(connections), str(seconds)]
-    told = json.loads(subprocess.run(command, input=request, stdout=subprocess.PIPE, check=True).stdout)
-    answers = told["rps"] * seconds
-    service, envoy = ((cpu_seconds(pid) - was) / answers * 1e6 for pid, was in zip(pids, before, strict=True))
-    return Measured(**told, service_us=service, envoy_us=envoy)
 
 
 def rounds(made: Stack, case: Case, connections: int, seconds: float, count: int) -> dict[str, list[Measured]]:

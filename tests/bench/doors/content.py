@@ -12,12 +12,9 @@ from typing import Any
 
 from anycloud_common.cipher import Cipher
 from anycloud_common.clock import SystemClock
-from anycloud_common.server.draining import Draining
 from anycloud_common.settings import Settings
 from anycloud_common.store import Store, Tx
-from anycloud_deployment.app import Outside, Service
 from anycloud_deployment.domain.model import Deployment, Resources, Revision, Spec
-from anycloud_deployment.gateways.absent import NoKubernetes, NothingSeen, SilentImages
 from anycloud_deployment.store import deployments
 from anycloud_deployment.store.events import Actor
 from anycloud_deployment.store.job_reads import Submission
@@ -65,23 +62,7 @@ def opened(settings: Settings) -> Iterator[tuple[Store, Cipher]]:
         store.close()
 
 
-def service(store: Store, cipher: Cipher) -> Service:
-    """The deployment service as an installer has it, without its door."""
-    nothing, nobody = NoKubernetes(), _Nobody()
-    outside = Outside(nothing, nothing, nothing, NothingSeen(), SilentImages(), nobody)
-    holds: Any = nobody
-    return Service(
-        store,
-        cipher,
-        outside,
-        holds,
-        public_url="http://127.0.0.1:8080",
-        draining=Draining(),
-        clock=SystemClock(),
-    )
-
-
-def add(tx: Tx, cipher: Cipher, number: int, jobs: int = 0) -> str:
+def add(tx: Tx, cipher: Cipher, number: int, jobs: int = 0, deleted: bool = False) -> str:
     """A Deployment and its Jobs; gives its id."""
     made = Deployment(
         id=f"dep-{number:012d}",
@@ -100,14 +81,9 @@ def add(tx: Tx, cipher: Cipher, number: int, jobs: int = 0) -> str:
     wanted = [Submission(f"job-{number}-{one}", session="bench") for one in range(jobs)]
     for start in range(0, jobs, 1000):
         Jobs(UNHEARD).submit(tx, made, wanted[start : start + 1000], SUBMITTER)
+    if deleted:
+        deployments.change(tx, made.id, deletion_requested_at=tx.now, deleted_at=tx.now)
     return made.id
-
-
-class _Nobody:
-    """Stands in for nodepool, which none of the calls that are measured asks."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError(f"{name} of another service was asked for")
 
 
 class _Unheard:

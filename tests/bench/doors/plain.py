@@ -1,31 +1,32 @@
 """The deployment service behind a door that does nothing: typed gRPC, for Envoy's own transcoder. No token is checked,
 nothing is counted, no codec of ours runs.
 
-Usage: plain.py, with the environment of a service; listens on plain.sock.
+Usage: plain.py, with the environment of a service; listens on its socket.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-import grpc
 from anycloud_common import calls
 from anycloud_common.calls import Call, Principal
+from anycloud_common.clock import SystemClock
+from anycloud_common.server import ServerKit
 from anycloud_common.settings import Settings
-from anycloudapi.deployment.v1 import deployments_pb2, deployments_pb2_grpc, workloads_pb2, workloads_pb2_grpc
+from anycloud_deployment.app import build
+from anycloud_deployment.store.tables import SERVICE
+from anycloudapi.deployment.v1 import deployments_pb2, workloads_pb2
 from google.api import annotations_pb2
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FileDescriptor
 
-from tests.bench.doors import content
-
-SOCKET = "plain.sock"
+SOCKET = f"{SERVICE}.sock"
 MODULES = (deployments_pb2, workloads_pb2)
 _CALL = Call(Principal("local", "local", "local", owner=True), "bench", None, None, None, "", False, {})
 
@@ -69,20 +70,18 @@ class _Known:
         return known
 
 
+class PlainKit(ServerKit):
+    """What a service is built on, without what the product puts before its handlers."""
+
+    def add(self, add_fn: Callable[[Any, Any], None], servicer: object) -> None:
+        add_fn(_Known(servicer), self.server)
+
+
 async def serve(settings: Settings) -> None:
-    with content.opened(settings) as (store, cipher):
-        service = content.service(store, cipher)
-        server = grpc.aio.server()
-        deployments: Any = _Known(service.deployments_rpc)
-        workloads: Any = _Known(service.workloads_rpc)
-        deployments_pb2_grpc.add_DeploymentsServicer_to_server(deployments, server)
-        workloads_pb2_grpc.add_WorkloadsServicer_to_server(workloads, server)
-        server.add_insecure_port(f"unix:{settings.runtime_dir / SOCKET}")
-        await server.start()
-        async with asyncio.TaskGroup() as background:
-            background.create_task(service.offers.run())
-            background.create_task(service.executions.run())
-            await server.wait_for_termination()
+    kit = PlainKit(SERVICE, settings, SystemClock())
+    await build(kit)
+    await kit.start()
+    await kit.crashed.wait()
 
 
 if __name__ == "__main__":

@@ -30,6 +30,16 @@ DOORS = ("anycloud", "transcoding", "FastAPI", "FastAPI alone")
 """Through Envoy but the last."""
 
 
+class Measured(NamedTuple):
+    """Answers a second, and times of one; CPU microseconds per answer of the answering process and of Envoy."""
+
+    rps: float
+    p50_ms: float
+    p99_ms: float
+    service_us: float
+    envoy_us: float
+
+
 class Stack(NamedTuple):
     token: str
     ports: dict[str, int]
@@ -87,6 +97,41 @@ def started(directory: Path, content: dict[str, str]) -> Iterator[Stack]:
         for door in DOORS:
             _wait(stack, door, directory)
         yield stack
+
+
+@contextmanager
+def product(directory: Path, env: dict[str, str]) -> Iterator[Stack]:
+    """The product alone, with the databases of `env`."""
+    token = Path(env["ANYCLOUD_LOCAL_TOKEN_FILE"]).read_text()
+    ours, port, config = DOORS[0], free_port(), directory / "envoy.json"
+    bootstrap = envoy_config(
+        listen_host="127.0.0.1",
+        listen_port=port,
+        runtime_dir=Path(env["ANYCLOUD_RUNTIME_DIR"]),
+        admin=directory / "admin.sock",
+        access_log=directory / "access.log",
+    )
+    config.write_text(json.dumps(bootstrap))
+    with ExitStack() as ends:
+        running = {
+            name: _run(ends, [sys.executable, "-m", f"anycloud_{name}"], env, directory / f"{name}.log")
+            for name in ("cluster", "deployment")
+        }
+        envoy = _run(ends, command(config), dict(os.environ), directory / "envoy.log")
+        stack = Stack(token, {ours: port}, {ours: running["deployment"].pid}, envoy.pid)
+        _wait(stack, ours, directory)
+        yield stack
+
+
+def measure(made: Stack, door: str, request: bytes, connections: int, seconds: float) -> Measured:
+    """One round of the load generator."""
+    pids = (made.services[door], made.envoy)
+    before = [cpu_seconds(pid) for pid in pids]
+    argv = [sys.executable, str(HERE / "load.py"), str(made.ports[door]), str(connections), str(seconds)]
+    told = json.loads(subprocess.run(argv, input=request, stdout=subprocess.PIPE, check=True).stdout)
+    answers = told["rps"] * seconds
+    service, envoy = ((cpu_seconds(pid) - was) / answers * 1e6 for pid, was in zip(pids, before, strict=True))
+    return Measured(**told, service_us=service, envoy_us=envoy)
 
 
 def cpu_seconds(pid: int) -> float:
