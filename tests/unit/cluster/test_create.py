@@ -24,6 +24,14 @@ def running(cluster: Cluster) -> bool:
     return cluster.state is State.RUNNING
 
 
+def secret_values(world: World) -> dict[str, Any]:
+    """What the API's HelmChart takes from its Secret."""
+    (source,) = chart(world)["spec"]["valuesSecrets"]
+    secret = world.objects["Secret", "kube-system", source["name"]]
+    (key,) = source["keys"]
+    return dict(yaml.safe_load(secret["stringData"][key]))
+
+
 def chart(world: World, name: str = "anycloud-api") -> dict[str, Any]:
     return world.objects["HelmChart", "kube-system", name]
 
@@ -159,6 +167,7 @@ async def test_the_release_is_one_helm_chart_with_the_release_values(running: In
     cluster = await running.cluster()
     values = yaml.safe_load(chart(world)["spec"]["valuesContent"])
     assert (values["image"], values["revision"]) == (IMAGE, 1)
+    values["release"]["checkpoint"] |= secret_values(world)["release"]["checkpoint"]
     release = ReleaseValues.from_document(values["release"])
     assert (release.cluster.id, release.cluster.name) == (cluster.id, "prod")
     assert (release.cluster.identity, release.cluster.endpoint) == (cluster.kubernetes_identity, cluster.endpoint)
@@ -167,6 +176,16 @@ async def test_the_release_is_one_helm_chart_with_the_release_values(running: In
     assert release.checkpoint.bucket == cluster.id
     assert chart(world)["spec"]["chart"].endswith(f"@{cluster.chart_digest}")
     assert chart(world)["spec"]["failurePolicy"] == "abort"
+
+
+@pytest.mark.req("BK-015")
+async def test_the_credential_goes_to_the_cluster_in_a_secret_that_is_there_before_the_chart(
+    running: Installation, world: World
+) -> None:
+    word = secret_values(world)["release"]["checkpoint"]["credential"]["secretAccessKey"]
+    assert word
+    assert word not in str(chart(world))
+    assert world.calls.index("kube.ensure Secret") < world.calls.index("kube.ensure HelmChart")
 
 
 @pytest.mark.req("CL-046", "CL-074", "CL-075", "CL-049", "CL-050", "CL-073")

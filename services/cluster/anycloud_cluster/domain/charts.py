@@ -18,6 +18,8 @@ CERTIFICATE: Final = "anycloud-origin"
 CERTIFICATE_ANNOTATION: Final = "anycloud.sh/certificate"  # token of the certificate in the installer's ledger
 _CHART: Final = "oci://ghcr.io/anycloud-sh/charts/anycloud-api"
 _API_PORT: Final = 8080
+VALUES: Final = "anycloud-api-values"
+_VALUES_KEY: Final = "values.yaml"
 
 
 def owner_labels(cluster: Cluster) -> dict[str, str]:
@@ -25,12 +27,14 @@ def owner_labels(cluster: Cluster) -> dict[str, str]:
 
 
 def api_chart(cluster: Cluster, values: ReleaseValues) -> dict[str, Any]:
-    """The API's release. A failed upgrade must never uninstall it, as that would take its data along."""
-    content = {
-        "image": values.api.image,
-        "revision": values.api.revision,
-        "release": values.to_document(),
-    }
+    """The API's release. A failed upgrade must never uninstall it, as that would take its data along.
+
+    All values but the credential, which Helm adds from the Secret beside it: a HelmChart can be read by many, and its
+    Jobs and events show what it says. A change of that Secret alone is no upgrade: those have a higher revision.
+    """
+    release = values.to_document()
+    del release["checkpoint"]["credential"]
+    content = {"image": values.api.image, "revision": values.api.revision, "release": release}
     spec = {
         "chart": f"{_CHART}@{cluster.chart_digest}",
         "version": cluster.chart_version,
@@ -41,8 +45,19 @@ def api_chart(cluster: Cluster, values: ReleaseValues) -> dict[str, Any]:
         "backOffLimit": 5,
         "jobImage": cluster.helm_job_image,
         "valuesContent": yaml.safe_dump(content, sort_keys=False),
+        "valuesSecrets": [{"name": VALUES, "keys": [_VALUES_KEY], "ignoreUpdates": True}],
     }
-    return _chart(cluster, API_CHART, f"{cluster.id}-release-{values.api.revision}", spec)
+    return _chart(cluster, API_CHART, _release_intent(cluster, values), spec)
+
+
+def api_values_secret(cluster: Cluster, values: ReleaseValues) -> dict[str, Any]:
+    """The part of the API's values that is secret. It has to be there before the HelmChart."""
+    content = {"release": {"checkpoint": {"credential": values.to_document()["checkpoint"]["credential"]}}}
+    return {
+        "type": "Opaque",
+        "metadata": _metadata(cluster, VALUES, _release_intent(cluster, values)),
+        "stringData": {_VALUES_KEY: yaml.safe_dump(content, sort_keys=False)},
+    }
 
 
 def traefik_chart(cluster: Cluster) -> dict[str, Any]:
@@ -122,10 +137,17 @@ def certificate_secret(cluster: Cluster, token: str, certificate: str, key: str)
 
 
 def _chart(cluster: Cluster, name: str, intent: str, spec: dict[str, Any]) -> dict[str, Any]:
-    metadata = {
+    return {"metadata": _metadata(cluster, name, intent), "spec": spec}
+
+
+def _metadata(cluster: Cluster, name: str, intent: str) -> dict[str, Any]:
+    return {
         "name": name,
         "namespace": NAMESPACE,
         "labels": owner_labels(cluster),
         "annotations": {names.ANNOTATION_INTENT: intent},
     }
-    return {"metadata": metadata, "spec": spec}
+
+
+def _release_intent(cluster: Cluster, values: ReleaseValues) -> str:
+    return f"{cluster.id}-release-{values.api.revision}"

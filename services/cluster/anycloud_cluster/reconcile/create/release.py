@@ -1,4 +1,4 @@
-"""The API's release: its intent is recorded once, as revision 1, and applied as one HelmChart."""
+"""The API's release: its intent is recorded once, as revision 1, and applied as one HelmChart and its Secret."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ async def run(work: Work) -> Step:
     if step := await _record_intent(work):
         return step
     cluster = work.cluster
-    body = charts.api_chart(cluster, await _values(work))
+    values, owner = await _values(work), charts.owner_labels(cluster)
     kubernetes = work.kubernetes()
     try:
-        await kubernetes.ensure("HelmChart", body, charts.owner_labels(cluster))
+        await kubernetes.ensure("Secret", charts.api_values_secret(cluster, values), owner)
+        await kubernetes.ensure("HelmChart", charts.api_chart(cluster, values), owner)
     except Foreign as error:
         raise Permanent(f"{error}; remove it first: {error.remedy}") from None
     finally:
