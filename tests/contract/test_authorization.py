@@ -60,9 +60,19 @@ def check_let_in(answer: httpx.Response) -> None:
 
 @pytest.fixture(scope="module")
 def callers(world: World, served: dict[str, Any], granted: Api) -> dict[str, Callable[[], str]]:
-    """Authorization of everybody who has a token somewhere."""
+    """Authorization of everybody who has a token somewhere, or had one."""
     guest = world.exchange("ghs_sandbox_friend")
+    world.hosted.ask("POST", "/api-access/users", {"username": "leaver"}, **{"anycloud-github-token": SIGN_IN})
+    rotated = world.exchange("ghs_sandbox_leaver")
+    revoked = Api(world.hosted.url, rotated).ask("POST", "/api-token/rotate")["token"]
+    users = world.hosted.ask("GET", "/api-access/users")["users"]
+    [leaver] = [user["userId"] for user in users if user["username"] == "leaver"]
+    world.hosted.ask("DELETE", f"/api-access/users/{leaver}")
+    expired = world.expired(world.worker(served).token)
     return {
+        "who rotated the token": lambda: f"Bearer {rotated}",
+        "who may not any more": lambda: f"Bearer {revoked}",
+        "a container whose token expired": lambda: f"Bearer {expired}",
         "owner": lambda: bearer(world.hosted),
         "guest": lambda: f"Bearer {guest}",
         "installer": lambda: bearer(world.local),
@@ -147,15 +157,24 @@ def test_a_containers_token_without_a_bound_pod_or_with_another_audience_is_no_w
         wire.check_refused(call(world.hosted, operation, f"Bearer {token}", path), 401, "WORKLOAD_UNAUTHORIZED")
 
 
-@pytest.mark.parametrize(
-    "operation", [one for one in EVERY if one.caller == "user"], ids=lambda one: one.name or one.path
-)
-def test_who_calls_is_judged_before_what_is_asked(world: World, operation: Operation) -> None:
-    """Neither version nor body of a stranger is looked at. (A container's token is judged by the handler, as its path
-    says of which Deployment it has to be.)"""
-    stranger = Operation(operation.name, operation.verb, operation.path, operation.body_argument, ["hostile"])
-    answer = call(world.hosted, stranger, "Bearer made-up", **{"anycloud-client-version": "9.9.9"})
+@pytest.mark.parametrize("operation", EVERY, ids=lambda one: one.name or one.path)
+def test_who_calls_is_judged_before_what_is_asked(
+    world: World, served: dict[str, Any], parked: dict[str, Any], operation: Operation
+) -> None:
+    """Neither version nor parameters nor body of a stranger are looked at. (Of a sign-in the version is: GitHub is
+    asked last.)"""
+    given = ("", None) if operation.verb == "GET" else ("hostile", ["hostile"])
+    hostile = Operation(operation.name, operation.verb, operation.path, *given)
+    path = operation.url.replace("/deployments/nope/jobs", f"/deployments/{served['id']}/jobs", 1)
+    version = {} if operation.caller == "sign-in" else {"anycloud-client-version": "9.9.9"}
+    answer = call(world.hosted, hostile, "Bearer made-up", path, **version)
     wire.check_refused(answer, 401, UNKNOWN[operation.caller])
+    if operation.caller == "workload":
+        wire.check_refused(call(world.hosted, hostile, bearer(world.worker(parked)), path), 403, "WORKLOAD_FORBIDDEN")
+        wire.check_refused(call(world.hosted, hostile, bearer(world.worker(parked))), 404, "WORKLOAD_NOT_FOUND")
+    if operation.caller == "sign-in":
+        answer = call(world.local, hostile, bearer(world.local))
+        wire.check_refused(answer, 403, "FORBIDDEN")
 
 
 def test_internal_methods_and_the_callers_word_for_itself_are_nothing_worth(world: World) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+from anycloud_sandbox.pki import TokenSigner
 
 from tests.support.installation import Installation, until
 
@@ -158,6 +162,16 @@ class World:
         environment = self.worker_environment(deployment)
         token = Path(environment["ANYCLOUD_WORKLOAD_TOKEN_FILE"]).read_text().strip()
         return Api(environment["ANYCLOUD_API_URL"], token)
+
+    def expired(self, token: str) -> str:
+        """The same token of a container, signed by the same cluster, but for a time that is over."""
+        state = self.config / "data" / "sandbox" / "world" / "sandbox.sqlite"
+        with closing(sqlite3.connect(f"file:{state}?mode=ro", uri=True)) as opened:
+            [(record,)] = opened.execute("SELECT value FROM doc WHERE space = 'clusters'").fetchall()
+        signer = TokenSigner(json.loads(record)["signer"])
+        claims = signer.claims(token)
+        assert claims is not None, "the cluster signs its tokens with another key"
+        return signer.sign({**claims, "exp": int(time.time()) - 60})
 
     def exchange(self, sign_in: str) -> str:
         """A token of the hosted API for a GitHub sign-in."""
