@@ -5,11 +5,13 @@ stumble over parts of OpenAPI 3.1. So the view differs in these points:
 
 * One `ApiError` for every error of every operation. Its code is text, so an error that is newer than the SDK is decoded
   too. (A union of constants is what generators fail at: they make text of constant booleans, and then nothing matches.)
-* Answers are open objects: keys that the SDK doesn't know are passed over.
+* Answers are open objects: keys that the SDK doesn't know are passed over. So are the bodies of PATCH: Go's generator can
+  say null for a list only by an additional property.
 * Words that an answer may bring are not checked, as there may be more of them in the next release.
 * The version header is no argument: `connect` sets it.
 * Null is said as OpenAPI 3.0 says it, which all generators know.
 * Text or a list of text is one type with a name.
+* A stream of lines is bytes where the generator (Python's) takes no text of a type that it doesn't know.
 """
 
 from __future__ import annotations
@@ -36,16 +38,16 @@ _API_ERROR: Final = {
 }
 
 
-def client_view(document: dict[str, Json]) -> dict[str, Json]:
+def client_view(document: dict[str, Json], lines_are_bytes: bool = False) -> dict[str, Json]:
     """OpenAPI 3.1 as `anycloud_common.rest.openapi` makes it -> OpenAPI 3.0 for generators."""
-    view = _each_schema(document, _without_null)
+    view: dict[str, Json] = _each_schema(document, _without_null)
     view["openapi"] = "3.0.3"
     view["info"] = {**view["info"], "description": "Times are epoch milliseconds."}
     schemas = {name: s for name, s in view["components"]["schemas"].items() if not _is_error(s)}
     view["components"]["schemas"] = {**schemas, "ApiError": _API_ERROR, "StringOrList": _STRING_OR_LIST}
     view["components"]["parameters"].pop("ClientVersion")
     for operation in _operations(view):
-        _simplify(operation)
+        _simplify(operation, {"format": "binary"} if lines_are_bytes else {})
     _open_answers(view)
     return view
 
@@ -60,13 +62,15 @@ def _is_error(schema: Schema) -> bool:
     ]
 
 
-def _simplify(operation: dict[str, Json]) -> None:
+def _simplify(operation: dict[str, Json], lines: Schema) -> None:
+    """`lines`: what more is said about the text of a stream."""
     operation["parameters"] = [p for p in operation.get("parameters", []) if p != _VERSION_PARAMETER]
     success = {status: answer for status, answer in operation["responses"].items() if status.startswith("2")}
     for answer in success.values():
         for content in answer.get("content", {}).values():
-            content["schema"].pop("contentMediaType", None)
-            content["schema"].pop("contentSchema", None)
+            if content["schema"].pop("contentSchema", None):
+                content["schema"].pop("contentMediaType")
+                content["schema"].update(lines)
     failure = {"description": "Why it failed.", "content": {"application/json": {"schema": _ref("ApiError")}}}
     operation["responses"] = {**success, "default": failure}
 
@@ -115,13 +119,17 @@ def _is_string_or_list(choices: list[Schema]) -> bool:
 
 
 def _open_answers(view: dict[str, Json]) -> None:
-    """Answers take keys and words that the SDK doesn't know."""
+    """Answers take keys and words that the SDK doesn't know, changes take keys."""
     schemas = view["components"]["schemas"]
-    for name in _reachable(schemas, [operation["responses"] for operation in _operations(view)]):
+    answers = _reachable(schemas, [operation["responses"] for operation in _operations(view)])
+    changes = _reachable(
+        schemas, [verbs["patch"]["requestBody"] for verbs in view["paths"].values() if "patch" in verbs]
+    )
+    for name in answers | changes:
         schema = schemas[name]
         if schema.get("additionalProperties") is False:
             del schema["additionalProperties"]
-        if "enum" in schema:
+        if "enum" in schema and name in answers:
             words = ", ".join(f"`{word}`" for word in schema.pop("enum"))
             schema["description"] = f"One of {words}; later releases may have more."
 

@@ -58,9 +58,10 @@ class Sdk:
 
 def sdks(openapi: Path, version: str) -> list[Sdk]:
     """All of them, as `openapi` and the protos want them."""
-    view = client_view(yaml.safe_load(openapi.read_text()))
+    document = yaml.safe_load(openapi.read_text())
+    view, python_view = client_view(document), client_view(document, lines_are_bytes=True)
     return [
-        _of_openapi(SDK / "python" / "anycloud_client", view, version, "anycloud_client/**/*"),
+        _of_openapi(SDK / "python" / "anycloud_client", python_view, version, "anycloud_client/**/*"),
         _of_openapi(SDK / "typescript" / "src", view, version, "**/*.ts"),
         _of_openapi(SDK / "go" / "anycloud", view, version, "*.go"),
         _of_protos(SDK / "go-grpc" / "anycloudapi"),

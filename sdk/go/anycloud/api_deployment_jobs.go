@@ -26,9 +26,9 @@ type DeploymentJobsAPIService service
 type ApiClaimJobRequest struct {
 	ctx context.Context
 	ApiService *DeploymentJobsAPIService
-	idempotencyKey *string
 	deploymentId string
 	jobId string
+	idempotencyKey *string
 	jobClaim *JobClaim
 }
 
@@ -88,14 +88,14 @@ func (a *DeploymentJobsAPIService) ClaimJobExecute(r ApiClaimJobRequest) (*Selec
 	localVarHeaderParams := make(map[string]string)
 	localVarQueryParams := url.Values{}
 	localVarFormParams := url.Values{}
-	if r.idempotencyKey == nil {
-		return localVarReturnValue, nil, reportError("idempotencyKey is required and must be specified")
-	}
 	if strlen(r.deploymentId) < 1 {
 		return localVarReturnValue, nil, reportError("deploymentId must have at least 1 elements")
 	}
 	if strlen(r.jobId) < 1 {
 		return localVarReturnValue, nil, reportError("jobId must have at least 1 elements")
+	}
+	if r.idempotencyKey == nil {
+		return localVarReturnValue, nil, reportError("idempotencyKey is required and must be specified")
 	}
 	if r.jobClaim == nil {
 		return localVarReturnValue, nil, reportError("jobClaim is required and must be specified")

@@ -32,7 +32,10 @@ type CredentialChanges struct {
 	ApiToken *string `json:"apiToken,omitempty"`
 	// One of `default`, `eu`, `fedramp`; later releases may have more.
 	Jurisdiction *string `json:"jurisdiction,omitempty"`
+	AdditionalProperties map[string]interface{}
 }
+
+type _CredentialChanges CredentialChanges
 
 // NewCredentialChanges instantiates a new CredentialChanges object
 // This constructor will assign default values to properties that have it defined,
@@ -481,7 +484,44 @@ func (o CredentialChanges) ToMap() (map[string]interface{}, error) {
 	if !IsNil(o.Jurisdiction) {
 		toSerialize["jurisdiction"] = o.Jurisdiction
 	}
+
+	for key, value := range o.AdditionalProperties {
+		toSerialize[key] = value
+	}
+
 	return toSerialize, nil
+}
+
+func (o *CredentialChanges) UnmarshalJSON(data []byte) (err error) {
+	varCredentialChanges := _CredentialChanges{}
+
+	err = json.Unmarshal(data, &varCredentialChanges)
+
+	if err != nil {
+		return err
+	}
+
+	*o = CredentialChanges(varCredentialChanges)
+
+	additionalProperties := make(map[string]interface{})
+
+	if err = json.Unmarshal(data, &additionalProperties); err == nil {
+		delete(additionalProperties, "accessKeyId")
+		delete(additionalProperties, "secretAccessKey")
+		delete(additionalProperties, "clientEmail")
+		delete(additionalProperties, "privateKey")
+		delete(additionalProperties, "projectId")
+		delete(additionalProperties, "applicationId")
+		delete(additionalProperties, "directoryId")
+		delete(additionalProperties, "secret")
+		delete(additionalProperties, "subscriptionId")
+		delete(additionalProperties, "apiKey")
+		delete(additionalProperties, "apiToken")
+		delete(additionalProperties, "jurisdiction")
+		o.AdditionalProperties = additionalProperties
+	}
+
+	return err
 }
 
 type NullableCredentialChanges struct {

@@ -27,7 +27,10 @@ type DeploymentUpdate struct {
 	ReadinessProbe NullableReadinessProbe `json:"readinessProbe,omitempty"`
 	Replicas *int32 `json:"replicas,omitempty"`
 	MaxConcurrentJobsPerReplica *int32 `json:"maxConcurrentJobsPerReplica,omitempty"`
+	AdditionalProperties map[string]interface{}
 }
+
+type _DeploymentUpdate DeploymentUpdate
 
 // NewDeploymentUpdate instantiates a new DeploymentUpdate object
 // This constructor will assign default values to properties that have it defined,
@@ -359,7 +362,40 @@ func (o DeploymentUpdate) ToMap() (map[string]interface{}, error) {
 	if !IsNil(o.MaxConcurrentJobsPerReplica) {
 		toSerialize["maxConcurrentJobsPerReplica"] = o.MaxConcurrentJobsPerReplica
 	}
+
+	for key, value := range o.AdditionalProperties {
+		toSerialize[key] = value
+	}
+
 	return toSerialize, nil
+}
+
+func (o *DeploymentUpdate) UnmarshalJSON(data []byte) (err error) {
+	varDeploymentUpdate := _DeploymentUpdate{}
+
+	err = json.Unmarshal(data, &varDeploymentUpdate)
+
+	if err != nil {
+		return err
+	}
+
+	*o = DeploymentUpdate(varDeploymentUpdate)
+
+	additionalProperties := make(map[string]interface{})
+
+	if err = json.Unmarshal(data, &additionalProperties); err == nil {
+		delete(additionalProperties, "image")
+		delete(additionalProperties, "command")
+		delete(additionalProperties, "env")
+		delete(additionalProperties, "secrets")
+		delete(additionalProperties, "dockerOptions")
+		delete(additionalProperties, "readinessProbe")
+		delete(additionalProperties, "replicas")
+		delete(additionalProperties, "maxConcurrentJobsPerReplica")
+		o.AdditionalProperties = additionalProperties
+	}
+
+	return err
 }
 
 type NullableDeploymentUpdate struct {

@@ -26,7 +26,10 @@ type DockerOptionsUpdate struct {
 	Privileged NullableBool `json:"privileged,omitempty"`
 	Runtime NullableString `json:"runtime,omitempty"`
 	ShmSize NullableString `json:"shmSize,omitempty"`
+	AdditionalProperties map[string]interface{}
 }
+
+type _DockerOptionsUpdate DockerOptionsUpdate
 
 // NewDockerOptionsUpdate instantiates a new DockerOptionsUpdate object
 // This constructor will assign default values to properties that have it defined,
@@ -361,7 +364,39 @@ func (o DockerOptionsUpdate) ToMap() (map[string]interface{}, error) {
 	if o.ShmSize.IsSet() {
 		toSerialize["shmSize"] = o.ShmSize.Get()
 	}
+
+	for key, value := range o.AdditionalProperties {
+		toSerialize[key] = value
+	}
+
 	return toSerialize, nil
+}
+
+func (o *DockerOptionsUpdate) UnmarshalJSON(data []byte) (err error) {
+	varDockerOptionsUpdate := _DockerOptionsUpdate{}
+
+	err = json.Unmarshal(data, &varDockerOptionsUpdate)
+
+	if err != nil {
+		return err
+	}
+
+	*o = DockerOptionsUpdate(varDockerOptionsUpdate)
+
+	additionalProperties := make(map[string]interface{})
+
+	if err = json.Unmarshal(data, &additionalProperties); err == nil {
+		delete(additionalProperties, "binds")
+		delete(additionalProperties, "cpus")
+		delete(additionalProperties, "gpus")
+		delete(additionalProperties, "memory")
+		delete(additionalProperties, "privileged")
+		delete(additionalProperties, "runtime")
+		delete(additionalProperties, "shmSize")
+		o.AdditionalProperties = additionalProperties
+	}
+
+	return err
 }
 
 type NullableDockerOptionsUpdate struct {

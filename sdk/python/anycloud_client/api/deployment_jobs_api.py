@@ -47,9 +47,9 @@ class DeploymentJobsApi:
     @validate_call
     def claim_job(
         self,
-        idempotency_key: Annotated[UUID, Field(description="Id of the execution, a UUID that the caller chose. A repeated call with it answers the same.")],
         deployment_id: Annotated[str, Field(min_length=1, strict=True)],
         job_id: Annotated[str, Field(min_length=1, strict=True)],
+        idempotency_key: Annotated[UUID, Field(description="Id of the execution, a UUID that the caller chose. A repeated call with it answers the same.")],
         job_claim: JobClaim,
         _request_timeout: Union[
             None,
@@ -68,12 +68,12 @@ class DeploymentJobsApi:
 
         Claims one exact candidate. The idempotency-key header is the execution id; a replay gets the same answer.
 
-        :param idempotency_key: Id of the execution, a UUID that the caller chose. A repeated call with it answers the same. (required)
-        :type idempotency_key: UUID
         :param deployment_id: (required)
         :type deployment_id: str
         :param job_id: (required)
         :type job_id: str
+        :param idempotency_key: Id of the execution, a UUID that the caller chose. A repeated call with it answers the same. (required)
+        :type idempotency_key: UUID
         :param job_claim: (required)
         :type job_claim: JobClaim
         :param _request_timeout: timeout setting for this request. If one
@@ -99,9 +99,9 @@ class DeploymentJobsApi:
         """ # noqa: E501
 
         _param = self._claim_job_serialize(
-            idempotency_key=idempotency_key,
             deployment_id=deployment_id,
             job_id=job_id,
+            idempotency_key=idempotency_key,
             job_claim=job_claim,
             _request_auth=_request_auth,
             _content_type=_content_type,
@@ -127,9 +127,9 @@ class DeploymentJobsApi:
     @validate_call
     def claim_job_with_http_info(
         self,
-        idempotency_key: Annotated[UUID, Field(description="Id of the execution, a UUID that the caller chose. A repeated call with it answers the same.")],
         deployment_id: Annotated[str, Field(min_length=1, strict=True)],
         job_id: Annotated[str, Field(min_length=1, strict=True)],
+        idempotency_key: Annotated[UUID, Field(description="Id of the execution, a UUID that the caller chose. A repeated call with it answers the same.")],
         job_claim: JobClaim,
         _request_timeout: Union[
             None,
@@ -148,12 +148,12 @@ class DeploymentJobsApi:
 
         Claims one exact candidate. The idempotency-key header is the execution id; a replay gets the same answer.
 
-        :param idempotency_key: Id of the execution, a UUID that the caller chose. A repeated call with it answers the same. (required)
-        :type idempotency_key: UUID
         :param deployment_id: (required)
         :type deployment_id: str
         :param job_id: (required)
         :type job_id: str
+        :param idempotency_key: Id of the execution, a UUID that the caller chose. A repeated call with it answers the same. (required)
+        :type idempotency_key: UUID
         :param job_claim: (required)
         :type job_claim: JobClaim
         :param _request_timeout: timeout setting for this request. If one
@@ -179,9 +179,9 @@ class DeploymentJobsApi:
         """ # noqa: E501
 
         _param = self._claim_job_serialize(
-            idempotency_key=idempotency_key,
             deployment_id=deployment_id,
             job_id=job_id,
+            idempotency_key=idempotency_key,
             job_claim=job_claim,
             _request_auth=_request_auth,
             _content_type=_content_type,
@@ -207,9 +207,9 @@ class DeploymentJobsApi:
     @validate_call
     def claim_job_without_preload_content(
         self,
-        idempotency_key: Annotated[UUID, Field(description="Id of the execution, a UUID that the caller chose. A repeated call with it answers the same.")],
         deployment_id: Annotated[str, Field(min_length=1, strict=True)],
         job_id: Annotated[str, Field(min_length=1, strict=True)],
+        idempotency_key: Annotated[UUID, Field(description="Id of the execution, a UUID that the caller chose. A repeated call with it answers the same.")],
         job_claim: JobClaim,
         _request_timeout: Union[
             None,
@@ -228,12 +228,12 @@ class DeploymentJobsApi:
 
         Claims one exact candidate. The idempotency-key header is the execution id; a replay gets the same answer.
 
-        :param idempotency_key: Id of the execution, a UUID that the caller chose. A repeated call with it answers the same. (required)
-        :type idempotency_key: UUID
         :param deployment_id: (required)
         :type deployment_id: str
         :param job_id: (required)
         :type job_id: str
+        :param idempotency_key: Id of the execution, a UUID that the caller chose. A repeated call with it answers the same. (required)
+        :type idempotency_key: UUID
         :param job_claim: (required)
         :type job_claim: JobClaim
         :param _request_timeout: timeout setting for this request. If one
@@ -259,9 +259,9 @@ class DeploymentJobsApi:
         """ # noqa: E501
 
         _param = self._claim_job_serialize(
-            idempotency_key=idempotency_key,
             deployment_id=deployment_id,
             job_id=job_id,
+            idempotency_key=idempotency_key,
             job_claim=job_claim,
             _request_auth=_request_auth,
             _content_type=_content_type,
@@ -282,9 +282,9 @@ class DeploymentJobsApi:
 
     def _claim_job_serialize(
         self,
-        idempotency_key,
         deployment_id,
         job_id,
+        idempotency_key,
         job_claim,
         _request_auth,
         _content_type,

@@ -15,8 +15,8 @@ from pydantic import validate_call, Field, StrictFloat, StrictStr, StrictInt
 from typing import Any, Dict, List, Optional, Tuple, Union
 from typing_extensions import Annotated
 
-from pydantic import Field, StrictBool, StrictStr
-from typing import Optional
+from pydantic import Field, StrictBool, StrictBytes, StrictStr
+from typing import Optional, Tuple, Union
 from typing_extensions import Annotated
 from anycloud_client.models.create_deployment_answer import CreateDeploymentAnswer
 from anycloud_client.models.delete_deployment_answer import DeleteDeploymentAnswer
@@ -1165,7 +1165,7 @@ class DeploymentsApi:
         _content_type: Optional[StrictStr] = None,
         _headers: Optional[Dict[StrictStr, Any]] = None,
         _host_index: Annotated[StrictInt, Field(ge=0, le=0)] = 0,
-    ) -> str:
+    ) -> bytes:
         """stream_logs
 
         Lines of the newest Pod, Ready or not; of its previous run too when it is crash-looping.
@@ -1212,7 +1212,7 @@ class DeploymentsApi:
         )
 
         _response_types_map: Dict[str, Optional[str]] = {
-            '200': "str",
+            '200': "bytes",
             'default': "ApiError",
         }
         response_data = self.api_client.call_api(
@@ -1245,7 +1245,7 @@ class DeploymentsApi:
         _content_type: Optional[StrictStr] = None,
         _headers: Optional[Dict[StrictStr, Any]] = None,
         _host_index: Annotated[StrictInt, Field(ge=0, le=0)] = 0,
-    ) -> ApiResponse[str]:
+    ) -> ApiResponse[bytes]:
         """stream_logs
 
         Lines of the newest Pod, Ready or not; of its previous run too when it is crash-looping.
@@ -1292,7 +1292,7 @@ class DeploymentsApi:
         )
 
         _response_types_map: Dict[str, Optional[str]] = {
-            '200': "str",
+            '200': "bytes",
             'default': "ApiError",
         }
         response_data = self.api_client.call_api(
@@ -1372,7 +1372,7 @@ class DeploymentsApi:
         )
 
         _response_types_map: Dict[str, Optional[str]] = {
-            '200': "str",
+            '200': "bytes",
             'default': "ApiError",
         }
         response_data = self.api_client.call_api(

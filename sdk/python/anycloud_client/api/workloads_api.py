@@ -15,8 +15,8 @@ from pydantic import validate_call, Field, StrictFloat, StrictStr, StrictInt
 from typing import Any, Dict, List, Optional, Tuple, Union
 from typing_extensions import Annotated
 
-from pydantic import Field, StrictBool, StrictStr
-from typing import List, Optional
+from pydantic import Field, StrictBool, StrictBytes, StrictStr
+from typing import List, Optional, Tuple, Union
 from typing_extensions import Annotated
 from anycloud_client.models.admission import Admission
 from anycloud_client.models.list_workloads_request_state_class import ListWorkloadsRequestStateClass
@@ -1414,7 +1414,7 @@ class WorkloadsApi:
         _content_type: Optional[StrictStr] = None,
         _headers: Optional[Dict[StrictStr, Any]] = None,
         _host_index: Annotated[StrictInt, Field(ge=0, le=0)] = 0,
-    ) -> str:
+    ) -> bytes:
         """stream_workload_logs
 
         Output of a Job that brings its own image: what its container writes, and after its end the last of it.
@@ -1458,7 +1458,7 @@ class WorkloadsApi:
         )
 
         _response_types_map: Dict[str, Optional[str]] = {
-            '200': "str",
+            '200': "bytes",
             'default': "ApiError",
         }
         response_data = self.api_client.call_api(
@@ -1490,7 +1490,7 @@ class WorkloadsApi:
         _content_type: Optional[StrictStr] = None,
         _headers: Optional[Dict[StrictStr, Any]] = None,
         _host_index: Annotated[StrictInt, Field(ge=0, le=0)] = 0,
-    ) -> ApiResponse[str]:
+    ) -> ApiResponse[bytes]:
         """stream_workload_logs
 
         Output of a Job that brings its own image: what its container writes, and after its end the last of it.
@@ -1534,7 +1534,7 @@ class WorkloadsApi:
         )
 
         _response_types_map: Dict[str, Optional[str]] = {
-            '200': "str",
+            '200': "bytes",
             'default': "ApiError",
         }
         response_data = self.api_client.call_api(
@@ -1610,7 +1610,7 @@ class WorkloadsApi:
         )
 
         _response_types_map: Dict[str, Optional[str]] = {
-            '200': "str",
+            '200': "bytes",
             'default': "ApiError",
         }
         response_data = self.api_client.call_api(

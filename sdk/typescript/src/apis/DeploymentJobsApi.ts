@@ -25,10 +25,6 @@ import type {
 
 export interface ClaimJobRequest {
     /**
-     * Id of the execution, a UUID that the caller chose. A repeated call with it answers the same.
-     */
-    idempotencyKey: string;
-    /**
      *
      */
     deploymentId: string;
@@ -36,6 +32,10 @@ export interface ClaimJobRequest {
      *
      */
     jobId: string;
+    /**
+     * Id of the execution, a UUID that the caller chose. A repeated call with it answers the same.
+     */
+    idempotencyKey: string;
     /**
      *
      */
@@ -111,13 +111,6 @@ export class DeploymentJobsApi extends runtime.BaseAPI {
      * Creates request options for claimJob without sending the request
      */
     async claimJobRequestOpts(requestParameters: ClaimJobRequest): Promise<runtime.RequestOpts> {
-        if (requestParameters['idempotencyKey'] == null) {
-            throw new runtime.RequiredError(
-                'idempotencyKey',
-                'Required parameter "idempotencyKey" was null or undefined when calling claimJob().'
-            );
-        }
-
         if (requestParameters['deploymentId'] == null) {
             throw new runtime.RequiredError(
                 'deploymentId',
@@ -129,6 +122,13 @@ export class DeploymentJobsApi extends runtime.BaseAPI {
             throw new runtime.RequiredError(
                 'jobId',
                 'Required parameter "jobId" was null or undefined when calling claimJob().'
+            );
+        }
+
+        if (requestParameters['idempotencyKey'] == null) {
+            throw new runtime.RequiredError(
+                'idempotencyKey',
+                'Required parameter "idempotencyKey" was null or undefined when calling claimJob().'
             );
         }
 

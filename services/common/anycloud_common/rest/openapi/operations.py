@@ -39,7 +39,7 @@ class Operations:
     def operation(self, route: Route) -> dict[str, Any]:
         service, name = route.method.containing_service, route.method.name
         told = self._comments.get(route.method.full_name)
-        parameters = [*self._headers(route), *(self._parameter(p) for p in route.params)]
+        parameters = [*(self._parameter(p) for p in route.params), *self._headers(route)]
         body = self._body(route)
         return {
             "operationId": name[0].lower() + name[1:],
