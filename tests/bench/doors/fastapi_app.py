@@ -25,7 +25,7 @@ from anycloud_common.store import Store, Tx
 from anycloud_deployment.domain.jobs import Job
 from anycloud_deployment.domain.model import Deployment, JobCounts, Revision
 from anycloud_deployment.domain.observe import World, status
-from anycloud_deployment.store import deployments, job_reads
+from anycloud_deployment.store import deployments, workloads
 from anycloud_deployment.store.events import Actor
 from anycloud_deployment.store.job_reads import Filter, Submission, Submitted
 from anycloud_deployment.store.jobs import Jobs
@@ -150,9 +150,9 @@ def _deployment(found: Deployment, revision: Revision, counts: JobCounts) -> mod
 
 
 def _workloads(conn: Connection, wanted: Filter, page: Page, caller: str) -> list[models.Workload]:
-    listed = job_reads.listed(conn, wanted, page)
-    homes = {each: deployments.get(conn, each) for each in {one.job.deployment_id for one in listed.items}}
-    return [_workload(one, homes[one.job.deployment_id], caller) for one in listed.items]
+    jobs = [one for one in workloads.listed(conn, wanted, page).items if isinstance(one, Submitted)]
+    homes = {each: deployments.get(conn, each) for each in {one.job.deployment_id for one in jobs}}
+    return [_workload(one, homes[one.job.deployment_id], caller) for one in jobs]
 
 
 def _workload(stored: Submitted, home: Deployment | None, caller: str) -> models.Workload:

@@ -9,7 +9,7 @@ from typing import Any
 
 from anycloud_common.kube import Foreign, KubeError, names
 from anycloud_deployment.domain import manifest
-from anycloud_deployment.domain.model import NodeFact, PodFact, Pool, ReplicaSetFact
+from anycloud_deployment.domain.model import JobFact, JobPodFact, NodeFact, PodFact, Pool, ReplicaSetFact
 from anycloud_deployment.domain.ports import Holder, Native, PoolUnavailable
 from anycloudapi.common.internal.v1 import holds_pb2
 
@@ -107,8 +107,9 @@ class _Object:
 class FakeCluster:
     """`Objects`, `Tokens`, `Logs` and `View` of one small cluster.
 
-    With `controllers` its Deployments get Pods at once, ready and available, the old revision's gone before. After
-    `lives` writes it raises Killed, the write done.
+    With `controllers` its Deployments get Pods at once, ready and available, the old revision's gone before, and its
+    batch Jobs a Pod that waits for a Node, and loses it with the Job. After `lives` writes it raises Killed, the write
+    done.
     """
 
     def __init__(self) -> None:
@@ -127,6 +128,10 @@ class FakeCluster:
         self.lives: int | None = None
         self.clock_ms: Callable[[], int] = lambda: 0
         self.changed: Callable[[str, str], None] = lambda deployment_id, kind: None
+        self.batch: dict[str, JobFact] = {}
+        self.job_pods_of: dict[str, list[JobPodFact]] = {}
+        self.job_changed: Callable[[str], None] = lambda run: None
+        self.started: list[str] = []  # the runs whose containers began, in their order
         self.before_read: Callable[[], Any] | None = None
         self._numbers = itertools.count(1)
 
@@ -175,6 +180,8 @@ class FakeCluster:
         there = self.objects.get((kind, namespace, name))
         if there is not None and there.uid == uid:
             del self.objects[kind, namespace, name]
+            if kind == "Job":
+                self._job_gone(name)
             if kind == "Deployment" and self.controllers:
                 self.all_pods = {key: pod for key, pod in self.all_pods.items() if pod.deployment_id != name}
                 self.sets.pop(name, None)
@@ -188,6 +195,10 @@ class FakeCluster:
     async def replica_sets(self, namespace: str, deployment_id: str) -> list[ReplicaSetFact]:
         await self._check()
         return list(self.sets.get(deployment_id, []))
+
+    async def job_pods(self, namespace: str, run: str) -> list[JobPodFact]:
+        await self._check()
+        return list(self.job_pods_of.get(run, []))
 
     async def pod_uid(self, namespace: str, name: str) -> str | None:
         await self._check()
@@ -220,6 +231,9 @@ class FakeCluster:
 
     def view(self) -> ClusterView:
         return ClusterView(self)
+
+    def job_view(self) -> JobsView:
+        return JobsView(self)
 
     def seen_pods(self, deployment_id: str) -> list[PodFact]:
         return [pod for pod in self.all_pods.values() if pod.deployment_id == deployment_id]
@@ -261,6 +275,41 @@ class FakeCluster:
         pod = self.all_pods.pop(uid)
         self.changed(pod.deployment_id, "Pod")
 
+    def set_pod(self, run: str, **facts: Any) -> JobPodFact:
+        """Another state of a run's one Pod."""
+        [pod] = self.job_pods_of[run]
+        changed = replace(pod, **facts)
+        if changed.running and not pod.running:
+            self.started.append(run)
+        self.job_pods_of[run] = [changed]
+        self.job_changed(run)
+        return changed
+
+    def run_pod(self, run: str, node: str = NODE.name) -> JobPodFact:
+        return self.set_pod(run, node=node, running=True)
+
+    def end_pod(self, run: str, exit_code: int = 0, over: bool = True, **facts: Any) -> None:
+        """The container ends; with `over` the Job controller has noticed."""
+        words = None if exit_code == 0 else f"the container ended with exit code {exit_code} (Error)."
+        self.set_pod(run, running=False, ended=True, exit_code=exit_code, crashed=words, **facts)
+        if over:
+            self.set_job(run, over="complete" if exit_code == 0 else "failed", why="BackoffLimitExceeded")
+
+    def set_job(self, run: str, **facts: Any) -> None:
+        self.batch[run] = replace(self.batch[run], **facts)
+        self.job_changed(run)
+
+    def remove_job(self, run: str, namespace: str = POOL.namespace) -> None:
+        """Somebody else deletes a run's batch Job, and Kubernetes its Pod."""
+        del self.objects["Job", namespace, run]
+        self._job_gone(run)
+
+    def _job_gone(self, run: str) -> None:
+        self.batch.pop(run, None)
+        if self.controllers:
+            self.job_pods_of.pop(run, None)
+        self.job_changed(run)
+
     def body(self, kind: str, deployment_id: str, namespace: str = POOL.namespace) -> dict[str, Any]:
         return self.objects[kind, namespace, deployment_id].body
 
@@ -288,7 +337,8 @@ class FakeCluster:
         if there is None:
             return None
         metadata = there.body["metadata"]
-        owned = manifest.owner_labels(name).items() <= metadata["labels"].items()
+        labels = metadata["labels"]
+        owned = name in (labels.get(names.LABEL_DEPLOYMENT), labels.get(names.LABEL_JOB))
         template = (there.body.get("spec") or {}).get("template") or {"metadata": {"labels": {}}}
         revision = template["metadata"]["labels"].get(names.LABEL_REVISION)
         return Native(
@@ -302,6 +352,8 @@ class FakeCluster:
 
     def _control(self, kind: str, deployment_id: str) -> None:
         """What Kubernetes' own controllers would do."""
+        if kind == "Job":
+            self._control_job(deployment_id)
         if kind != "Deployment" or not self.controllers:
             return
         [body] = [one.body for key, one in self.objects.items() if key[0] == kind and key[2] == deployment_id]
@@ -313,6 +365,17 @@ class FakeCluster:
         if not present:
             self.add_pod(deployment_id, generation, namespace=body["metadata"]["namespace"])
         self.sets[deployment_id] = [ReplicaSetFact(generation, 1, 1, None)]
+
+    def _control_job(self, run: str) -> None:
+        [(namespace, uid)] = [
+            (key[1], one.uid) for key, one in self.objects.items() if key[0] == "Job" and key[2] == run
+        ]
+        self.batch[run] = JobFact(uid)
+        if self.controllers:
+            number = next(self._numbers)
+            pod = JobPodFact(f"pod-{number}", f"{run}-{number}", namespace, None, f"{number:09}")
+            self.job_pods_of.setdefault(run, []).append(pod)
+        self.job_changed(run)
 
     def _written(self, verb: str, kind: str) -> None:
         self.writes.append((verb, kind))
@@ -346,3 +409,24 @@ class ClusterView:
     def native(self, kind: str, namespace: str, name: str) -> Native | None:
         found = self._cluster._native(kind, namespace, name)
         return found if found is not None and found.ours else None
+
+
+class JobsView:
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def synced(self) -> bool:
+        return self._cluster.synced
+
+    def job(self, run: str) -> JobFact | None:
+        return self._cluster.batch.get(run)
+
+    def pods(self, run: str) -> list[JobPodFact]:
+        return list(self._cluster.job_pods_of.get(run, []))
+
+    def runs(self) -> list[str]:
+        return list(self._cluster.job_pods_of)
+
+    def node(self, name: str) -> NodeFact | None:
+        return self._cluster.nodes.get(name)

@@ -17,13 +17,15 @@ from anycloud_common.store import Store
 from anycloud_deployment.app import Outside, Service
 from anycloud_deployment.domain.model import Deployment, PodFact, Revision
 from anycloud_deployment.reconcile.replicas import SETTLE_S
-from anycloud_deployment.store import deployments
+from anycloud_deployment.store import deployments, image_jobs
+from anycloud_deployment.store.image_jobs import StoredImageJob
 from anycloud_deployment.store.revisions import Revisions
 from anycloud_release.migrate import migrate_service
 from anycloudapi.deployment.v1 import deployments_pb2, jobs_pb2, states_pb2, workloads_pb2
 
 from tests.unit.deployment.fakes import FakeCluster, FakeHolds, FakeImages, FakePools
 
+_OF_THE_REQUEST = workloads_pb2.SubmitWorkloadRequest.DESCRIPTOR.fields_by_name.keys()
 URL = "http://127.0.0.2:7000"
 NO_CONTEXT: Any = None
 
@@ -49,7 +51,7 @@ class Rig:
         self.store = Store.open(self.path, "deployment", self.clock)
         self.draining = Draining()
         cluster = self.cluster
-        outside = Outside(cluster, cluster, cluster, cluster.view(), self.images, self.pools)
+        outside = Outside(cluster, cluster, cluster, cluster.view(), self.images, self.pools, cluster.job_view())
         holds: Any = self.holds
         self.service = Service(
             self.store,
@@ -61,6 +63,7 @@ class Rig:
             clock=self.clock,
         )
         cluster.changed = self.service.object_changed
+        cluster.job_changed = self.service.image_jobs.mark
 
     async def restart(self) -> None:
         await self.close()
@@ -79,7 +82,7 @@ class Rig:
         await self.clock.sleeping(before + 1)
 
     def run_reconcilers(self) -> None:
-        for work in (self.service.deployments.run, self.service.executions.run):
+        for work in (self.service.deployments.run, self.service.executions.run, self.service.image_jobs.run):
             self._tasks.append(asyncio.create_task(work()))
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -159,6 +162,40 @@ class Rig:
         )
         request = workloads_pb2.SubmitWorkloadRequest(id=job_id, deployment_target=target, **more)
         return await self.service.workloads_rpc.SubmitWorkload(request, NO_CONTEXT)
+
+    async def submit_image(self, image: str = "acme/batch:v1", job_id: str | None = "job-1", **more: Any) -> str:
+        """An image Job on the pool `np-1`, unless the settings of its target say otherwise; gives its run."""
+        self.act_as()
+        whole = {name: more.pop(name) for name in tuple(more) if name in _OF_THE_REQUEST}
+        cloud = more.pop("cloud_config", workloads_pb2.SubmitWorkloadRequest.CloudConfig())
+        target = workloads_pb2.SubmitWorkloadRequest.ImageTarget(
+            image=image, cloud_config=cloud, **{"node_pool": "np-1", **more}
+        )
+        request = workloads_pb2.SubmitWorkloadRequest(id=job_id, image_target=target, **whole)
+        admitted = await self.service.workloads_rpc.SubmitWorkload(request, NO_CONTEXT)
+        assert not admitted.HasField("submission_revision"), "that is how clients know a Deployment's Job"
+        return (await self.image_job(admitted.id)).job.run
+
+    async def image_job(self, job_id: str) -> StoredImageJob:
+        found = await self.store.read(lambda conn: image_jobs.find(conn, job_id))
+        assert found is not None
+        return found
+
+    async def pass_over(self, run: str) -> Outcome:
+        """One pass of an image Job's run."""
+        return await self.service.image_jobs.step(run)
+
+    async def resubmit(self, job_id: str, **asked: Any) -> workloads_pb2.Resubmission:
+        self.act_as()
+        spec = workloads_pb2.ResubmissionSpec(**asked)
+        request = workloads_pb2.ResubmitWorkloadRequest(id=job_id, resubmission=spec)
+        return await self.service.workloads_rpc.ResubmitWorkload(request, NO_CONTEXT)
+
+    async def job_logs(self, job_id: str, **options: Any) -> list[str]:
+        self.act_as()
+        request = workloads_pb2.StreamWorkloadLogsRequest(id=job_id, **options)
+        stream = self.service.workloads_rpc.StreamWorkloadLogs(request, NO_CONTEXT)
+        return [line.text async for line in stream]
 
     async def status(self, job_id: str) -> workloads_pb2.WorkloadStatus:
         self.act_as()

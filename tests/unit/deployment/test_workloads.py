@@ -92,8 +92,6 @@ async def test_an_id_of_another_submission_conflicts(rig: Rig) -> None:
     [
         (Submit(), "deployment is missing"),
         (Submit(deployment_target=Submit.DeploymentTarget(deployment="nosuch")), "doesn't exist"),
-        (Submit(image_target=Submit.ImageTarget(image="a")), "nothing to run on without nodePool"),
-        (Submit(image_target=Submit.ImageTarget(image="a", node_pool="p")), "aren't offered in this release"),
         (Submit(workload_type=states_pb2.WORKLOAD_TYPE_SERVICE), "workloadType must be job"),
         (Submit(gpus_per_node=1), "gpusPerNode isn't supported"),
         (Submit(launch=Submit.LAUNCH_DISTRIBUTED), "launch isn't supported"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from anycloud_release.migrate import SCHEMA_VERSION
 
 DIES_IN_THE_MIGRATION = """
 import os, signal
@@ -50,7 +51,7 @@ def test_the_first_run_killed_at_any_moment_is_completed_by_the_next(
     left = installation.tree()
     installation.migrate()
     assert installation.revisions() == ["0001"] * 4
-    assert installation.stamp() == [("0.1.70", 1)]
+    assert installation.stamp() == [("0.1.70", SCHEMA_VERSION)]
     assert not (installation.data / "filling").exists()
     if filled:
         assert installation.tree()["db/incarnation"] == left["db/incarnation"]
@@ -62,11 +63,15 @@ def test_an_update_killed_at_any_moment_is_completed_by_the_next(installation: A
     installation.add_to_all("0002", installation.SECOND)
     run = f"os.environ['ANYCLOUD_API_VERSION'] = '0.1.71'\n{moment}"
     assert installation.process(run).returncode == -signal.SIGKILL
-    assert installation.stamp() == [("0.1.70", 1)]
+    assert installation.stamp() == [("0.1.70", SCHEMA_VERSION)]
     installation.migrate("0.1.71")
     assert installation.revisions() == ["0002"] * 4
-    assert installation.stamp() == [("0.1.71", 1)]
-    assert sorted(path.name for path in installation.data.iterdir()) == ["before-schema-1", "db", "migrate.lock"]
+    assert installation.stamp() == [("0.1.71", SCHEMA_VERSION)]
+    assert sorted(path.name for path in installation.data.iterdir()) == [
+        f"before-schema-{SCHEMA_VERSION}",
+        "db",
+        "migrate.lock",
+    ]
 
 
 def test_a_kill_inside_a_migration_leaves_the_revision_that_was(installation: Any) -> None:

@@ -155,7 +155,8 @@ def test_a_version_older_than_the_serving_one_is_refused_and_changes_nothing(ins
     installation.add_to_all("0002", installation.SECOND)
     before = installation.tree()
     sentence = (
-        rf"^The data in .* was served by version 0\.1\.100 \(schema 1\) and this is {re.escape(older)} \(schema 1\)"
+        rf"^The data in .* was served by version 0\.1\.100 \(schema {SCHEMA_VERSION}\) "
+        rf"and this is {re.escape(older)} \(schema {SCHEMA_VERSION}\)"
     )
     with pytest.raises(MigrationError, match=sentence):
         installation.migrate(older)

@@ -21,7 +21,7 @@ LABEL_CLUSTER_MANAGEMENT = f"{_DOMAIN}/cluster-management"  # "true" on the mana
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY = "anycloud"
 LABEL_DEPLOYMENT = f"{_DOMAIN}/deployment"  # Deployment id
-LABEL_JOB = f"{_DOMAIN}/job"  # id of a cluster Job
+LABEL_JOB = f"{_DOMAIN}/job"  # name of one run of a cluster Job
 LABEL_SERVICE = f"{_DOMAIN}/service"  # id of a cluster Service
 LABEL_SECRET = f"{_DOMAIN}/secret"  # id of a stored Secret
 LABEL_REVISION = f"{_DOMAIN}/revision"  # revision number of a Deployment or of the API's own release
@@ -29,6 +29,8 @@ LABEL_INGRESS_POOL = f"{_DOMAIN}/ingress-pool"  # pool id, on routes that the po
 
 # Annotations
 ANNOTATION_INTENT = f"{_DOMAIN}/intent"  # token of the database row that a create was derived from
+
+ANNOTATION_WORKLOAD = f"{_DOMAIN}/workload"  # id that the submitter knows a cluster Job by, for people who look
 
 # Taints
 TAINT_NODE_POOL = LABEL_NODE_POOL  # value is the pool id

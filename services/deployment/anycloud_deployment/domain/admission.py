@@ -1,4 +1,4 @@
-"""Whether a pool can take a Deployment now, as far as its facts tell; its holds decide."""
+"""Whether a pool can take work now, as far as its facts tell; its holds decide."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def no_such_pool(reference: str) -> Refusal:
     return not_found(f"Node pool {reference} doesn't exist, or you have no access to it.")
 
 
-def check_pool(pool: Pool) -> Pool:
-    """The pool itself. Raises Refusal that names its state."""
+def check_pool(pool: Pool, what: str = "Deployment") -> Pool:
+    """The pool itself. Raises Refusal that names its state; `what` is the noun for the work in it."""
     if pool.state != RUNNING:
-        raise conflict(f"Node pool {pool.name} is {pool.state}; a Deployment needs a running one.")
+        raise conflict(f"Node pool {pool.name} is {pool.state}; a {what} needs a running one.")
     if pool.ready_nodes < 1:
         raise conflict(f"Node pool {pool.name} is running, but none of its Nodes is ready; try again when one is.")
     return pool

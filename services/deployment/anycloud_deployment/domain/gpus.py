@@ -18,10 +18,11 @@ _CPU_POOL_MILLIS = 100
 _CPU_POOL_MEMORY = 128 * _MIB
 
 
-def capacity(pool: Pool) -> VmType:
-    """The VM type of a pool, if its supply is known to be CPU or NVIDIA GPUs. Raises Refusal."""
+def capacity(pool: Pool, work: str = "Deployment") -> VmType:
+    """The VM type of a pool, if its supply is known to be CPU or NVIDIA GPUs. Raises Refusal; `work` is the noun in
+    it."""
     found = anycloud_catalog.vm_type(pool.provider, pool.vm_type)
-    needs = "a Deployment needs verified CPU or NVIDIA capacity"
+    needs = f"a {work} needs verified CPU or NVIDIA capacity"
     what = f"VM type {pool.vm_type} of {pool.provider}"
     if found is None:
         raise invalid(f"{what} isn't in the catalog, so its CPU and GPU supply is unknown; {needs}.")

@@ -11,27 +11,17 @@ import json
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from anycloud_common.kube import names
 
-from anycloud_deployment.domain import quantities
+from anycloud_deployment.domain import pods
 from anycloud_deployment.domain.environment import ENV_API_URL, ENV_DEPLOYMENT_ID, ENV_TOKEN_FILE
-from anycloud_deployment.domain.model import Probe, Resources, Revision
+from anycloud_deployment.domain.model import Revision
+from anycloud_deployment.domain.pods import Object, Volume
 
-Object = dict[str, Any]
-
-CONTAINER = "app"
 KINDS = ("ServiceAccount", "Secret", "Deployment")  # in the order of their making
 
 _TOKEN_SECONDS = 3600  # the kubelet writes a fresh one at 80% of it
-_PROBE_FIELDS = {
-    "initial_delay_seconds": "initialDelaySeconds",
-    "period_seconds": "periodSeconds",
-    "timeout_seconds": "timeoutSeconds",
-    "success_threshold": "successThreshold",
-    "failure_threshold": "failureThreshold",
-}
 
 
 @dataclass(frozen=True)
@@ -106,100 +96,31 @@ def _metadata(place: Place, kind: str) -> Object:
 
 
 def _pod(place: Place, revision: Revision) -> Object:
-    pod = {
-        **names.pool_placement(place.node_pool_id),
-        "serviceAccountName": place.deployment_id,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "dnsPolicy": "Default",
-        "restartPolicy": "Always",
-        "containers": [_container(place, revision)],
-        "volumes": _volumes(revision),
-    }
-    if revision.resources.gpus:
-        pod["runtimeClassName"] = names.RUNTIME_CLASS_NVIDIA
-    return pod
-
-
-def _container(place: Place, revision: Revision) -> Object:
-    spec = revision.spec
-    container: Object = {
-        "name": CONTAINER,
-        "image": spec.image,
-        "env": _env(place, spec.env),
-        "envFrom": [{"secretRef": {"name": place.deployment_id}}],
-        "resources": _resources(revision.resources),
-        "securityContext": _security(bool(spec.options.privileged)),
-        "volumeMounts": _mounts(revision),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
-    if spec.command:
-        container["args"] = [_literal(word) for word in spec.command]
-    if spec.probe is not None:
-        container["readinessProbe"] = _probe(spec.probe)
-    return container
-
-
-def _env(place: Place, given: Mapping[str, str]) -> list[Object]:
-    """Ours last: neither a variable nor a Secret's key takes their place."""
-    env = [{"name": name, "value": _literal(value)} for name, value in sorted(given.items())]
     ours = {
         ENV_API_URL: place.public_url,
         ENV_DEPLOYMENT_ID: place.deployment_id,
         ENV_TOKEN_FILE: names.WORKLOAD_TOKEN_PATH,
     }
-    return env + [{"name": name, "value": value} for name, value in ours.items()]
+    pod = pods.pod(
+        place.node_pool_id,
+        revision.spec,
+        revision.resources,
+        restart="Always",
+        secret=place.deployment_id,
+        ours=ours,
+        volumes=[_token()],
+    )
+    return {**pod, "serviceAccountName": place.deployment_id}
 
 
-def _resources(resources: Resources) -> Object:
-    cpu, memory = f"{resources.cpu_millis}m", str(resources.memory_bytes)
-    limits = {}
-    if resources.cpu_limited:
-        limits["cpu"] = cpu
-    if resources.memory_limited:
-        limits["memory"] = memory
-    requests = {"cpu": cpu, "memory": memory}
-    if resources.gpus:
-        requests[names.RESOURCE_NVIDIA_GPU] = limits[names.RESOURCE_NVIDIA_GPU] = str(resources.gpus)
-    return {"requests": requests, "limits": limits} if limits else {"requests": requests}
-
-
-def _security(privileged: bool) -> Object:
-    if privileged:
-        return {"privileged": True}
-    return {"allowPrivilegeEscalation": False, "seccompProfile": {"type": "RuntimeDefault"}}
-
-
-def _volumes(revision: Revision) -> list[Object]:
+def _token() -> Volume:
+    """By which a worker shows which Pod it is in."""
     token = {
         "audience": names.WORKLOAD_TOKEN_AUDIENCE,
         "expirationSeconds": _TOKEN_SECONDS,
         "path": posixpath.basename(names.WORKLOAD_TOKEN_PATH),
     }
-    volumes: list[Object] = [{"name": "token", "projected": {"sources": [{"serviceAccountToken": token}]}}]
-    options = revision.spec.options
-    if options.shm_size is not None:
-        size = str(quantities.size_bytes("shmSize", options.shm_size))
-        volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": size}})
-    binds = [{"name": f"bind-{index}", "emptyDir": {}} for index, _ in enumerate(options.binds or ())]
-    return volumes + binds
-
-
-def _mounts(revision: Revision) -> list[Object]:
-    options = revision.spec.options
-    mounts: list[Object] = [
-        {"name": "token", "mountPath": posixpath.dirname(names.WORKLOAD_TOKEN_PATH), "readOnly": True}
-    ]
-    if options.shm_size is not None:
-        mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 - the container's, not ours
-    return mounts + [{"name": f"bind-{index}", "mountPath": path} for index, path in enumerate(options.binds or ())]
-
-
-def _probe(probe: Probe) -> Object:
-    timings = {wire: getattr(probe, name) for name, wire in _PROBE_FIELDS.items() if getattr(probe, name) is not None}
-    return {"exec": {"command": [_literal(word) for word in probe.command]}, **timings}
-
-
-def _literal(text: str) -> str:
-    """Kubernetes replaces `$(NAME)` in words and values, and `$$` by `$`: doubling each `$` brings the text through."""
-    return text.replace("$", "$$") if "$(" in text or "$$" in text else text
+    return Volume(
+        {"name": "token", "projected": {"sources": [{"serviceAccountToken": token}]}},
+        {"name": "token", "mountPath": posixpath.dirname(names.WORKLOAD_TOKEN_PATH), "readOnly": True},
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -199,3 +200,37 @@ class ReplicaSetFact:
     wanted: int
     available: int
     failure: str | None
+
+
+@dataclass(frozen=True)
+class JobPodFact:
+    """The Pod of a batch Job as last reported.
+
+    `ended`: the kubelet reported that its container is over, with `exit_code`; `crashed` says that in words. `failed`
+    is why the Pod as such failed, such as an eviction.
+    """
+
+    uid: str
+    name: str
+    namespace: str
+    node: str | None
+    created_at: str
+    deleting: bool = False
+    running: bool = False
+    ended: bool = False
+    exit_code: int | None = None
+    crashed: str | None = None
+    failed: str | None = None
+    waiting: str | None = None
+    waiting_message: str | None = None
+    unschedulable: str | None = None
+
+
+@dataclass(frozen=True)
+class JobFact:
+    """A batch Job as last reported. `over`: Kubernetes will never make a Pod for it again; `why` is in its words."""
+
+    uid: str
+    deleting: bool = False
+    over: Literal["complete", "failed"] | None = None
+    why: str | None = None

@@ -117,6 +117,8 @@ class _Look:
         state = self._state()
         live = state not in ("terminated", "unknown")
         ready = live and self._in_place and self._ready_replicas >= self._deployment.replicas
+        if ready and state == "starting":
+            state = "running"  # it takes Jobs; that the rollout lasted is stored a moment later
         reason = self._reason(state, ready)
         observed = self._world.error is None
         return Status(

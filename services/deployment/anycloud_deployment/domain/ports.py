@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from anycloud_deployment.domain.model import NodeFact, PodFact, Pool, ReplicaSetFact
+from anycloud_deployment.domain.model import JobFact, JobPodFact, NodeFact, PodFact, Pool, ReplicaSetFact
 
 
 class PoolUnavailable(Exception):
@@ -86,6 +86,10 @@ class Objects(Protocol):
         """The ReplicaSets of a Deployment, read now."""
         ...
 
+    async def job_pods(self, namespace: str, run: str) -> list[JobPodFact]:
+        """The Pods of an image Job's run, read now."""
+        ...
+
     async def pod_uid(self, namespace: str, name: str) -> str | None:
         """UID of the Pod that has this name now; None when there is none."""
         ...
@@ -132,6 +136,25 @@ class View(Protocol):
         ...
 
 
+class JobView(Protocol):
+    """Batch Jobs of ours, their Pods, and Nodes, as last reported by watches, without asking anybody."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether what this view tells can be relied on. All its other members may be asked only then."""
+        ...
+
+    def job(self, run: str) -> JobFact | None: ...
+
+    def pods(self, run: str) -> list[JobPodFact]: ...
+
+    def runs(self) -> list[str]:
+        """Those that have a Pod."""
+        ...
+
+    def node(self, name: str) -> NodeFact | None: ...
+
+
 class Wakes(Protocol):
     """Who has to hear of a committed change. Called on the event loop after the commit."""
 
@@ -153,4 +176,8 @@ class Wakes(Protocol):
 
     def executions(self, deployment_id: str, after: float = 0.0) -> None:
         """Executions or deadlines of its Jobs are to be looked at, in so many seconds."""
+        ...
+
+    def image_job(self, run: str) -> None:
+        """A run of an image Job is to be looked at."""
         ...

@@ -22,11 +22,11 @@ _SECRETS = 64
 _COMMAND_BYTES = 128 << 10
 
 
-def check_spec(spec: Spec) -> Spec:
-    """The spec itself. Raises Refusal with field, value and rule."""
+def check_spec(spec: Spec, *, ours: bool = True) -> Spec:
+    """The spec itself. Raises Refusal with field, value and rule. `ours`: its containers get Anycloud's variables."""
     check_image(spec.image)
     _check_command(spec.command)
-    _check_env(spec)
+    _check_env(spec, ours)
     check_secret_names(spec.secrets)
     check_options(spec.options)
     if spec.probe is not None:
@@ -56,7 +56,7 @@ def refuse_unsupported(**given: bool) -> None:
     """Raises Refusal for the first Docker option that containers on a node pool can't have."""
     for name, there in given.items():
         if there:
-            raise invalid(f"dockerOptions.{name} isn't supported on a Deployment; leave it out.")
+            raise invalid(f"dockerOptions.{name} isn't supported on a node pool; leave it out.")
 
 
 def check_secret_names(names: Sequence[str]) -> None:
@@ -83,11 +83,11 @@ def _check_command(command: Sequence[str] | None) -> None:
         raise invalid(f"command is longer than {_COMMAND_BYTES >> 10} KiB.")
 
 
-def _check_env(spec: Spec) -> None:
+def _check_env(spec: Spec, ours: bool) -> None:
     problem = problem_with(spec.env, "env")
     if problem is not None:
         raise invalid(problem)
-    reserved = reserved_in(spec.env)
+    reserved = reserved_in(spec.env) if ours else None
     if reserved is not None:
         raise invalid(f"env: {reserved} is set by Anycloud in each container; leave it out.")
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from anycloud_common.kube import KubeError
 
-from anycloud_deployment.domain.model import NodeFact, PodFact, ReplicaSetFact
+from anycloud_deployment.domain.model import JobFact, JobPodFact, NodeFact, PodFact, ReplicaSetFact
 from anycloud_deployment.domain.ports import Holder, Native
 
 
@@ -30,6 +30,9 @@ class NoKubernetes:
         _refuse()
 
     async def replica_sets(self, namespace: str, deployment_id: str) -> list[ReplicaSetFact]:
+        _refuse()
+
+    async def job_pods(self, namespace: str, run: str) -> list[JobPodFact]:
         _refuse()
 
     async def pod_uid(self, namespace: str, name: str) -> str | None:
@@ -66,6 +69,24 @@ class NothingSeen:
         return None
 
     def native(self, kind: str, namespace: str, name: str) -> Native | None:
+        return None
+
+
+class NoJobsSeen:
+    """A `JobView` of no cluster."""
+
+    synced = False
+
+    def job(self, run: str) -> JobFact | None:
+        return None
+
+    def pods(self, run: str) -> list[JobPodFact]:
+        return []
+
+    def runs(self) -> list[str]:
+        return []
+
+    def node(self, name: str) -> NodeFact | None:
         return None
 
 

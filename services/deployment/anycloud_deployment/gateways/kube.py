@@ -7,11 +7,12 @@ from typing import Any
 
 from anycloud_common.kube import Kube, names
 
-from anycloud_deployment.domain import facts, manifest
-from anycloud_deployment.domain.model import PodFact, ReplicaSetFact
+from anycloud_deployment.domain import facts, job_manifest, manifest, pods
+from anycloud_deployment.domain.model import JobPodFact, PodFact, ReplicaSetFact
 from anycloud_deployment.domain.ports import Holder, Native
 
 _NODE_LEASES = "kube-node-lease"
+_OWNERS = (names.LABEL_MANAGED_BY, names.LABEL_DEPLOYMENT, names.LABEL_JOB)
 
 
 class KubeObjects:
@@ -25,8 +26,9 @@ class KubeObjects:
         return None if obj is None else facts.native(obj, name, kind)
 
     async def create(self, kind: str, body: dict[str, Any]) -> Native:
-        name = body["metadata"]["name"]
-        return facts.native(await self._kube.ensure(kind, body, manifest.owner_labels(name)), name, kind)
+        metadata = body["metadata"]
+        owner = {label: value for label, value in metadata["labels"].items() if label in _OWNERS}
+        return facts.native(await self._kube.ensure(kind, body, owner), metadata["name"], kind)
 
     async def apply(self, kind: str, body: dict[str, Any], uid: str) -> Native:
         metadata = {**body["metadata"], "uid": uid}
@@ -42,6 +44,10 @@ class KubeObjects:
     async def replica_sets(self, namespace: str, deployment_id: str) -> list[ReplicaSetFact]:
         found, _ = await self._kube.list("ReplicaSet", namespace, manifest.owner_labels(deployment_id))
         return [facts.replica_set(obj) for obj in found]
+
+    async def job_pods(self, namespace: str, run: str) -> list[JobPodFact]:
+        found, _ = await self._kube.list("Pod", namespace, job_manifest.owner_labels(run))
+        return [facts.job_pod(obj) for obj in found]
 
     async def pod_uid(self, namespace: str, name: str) -> str | None:
         obj = await self._kube.get("Pod", name, namespace)
@@ -61,8 +67,6 @@ class KubeObjects:
     async def lines(
         self, namespace: str, pod: str, *, tail: int | None, previous: bool, follow: bool
     ) -> AsyncIterator[str]:
-        log = self._kube.pod_log(
-            namespace, pod, tail=tail, previous=previous, follow=follow, container=manifest.CONTAINER
-        )
+        log = self._kube.pod_log(namespace, pod, tail=tail, previous=previous, follow=follow, container=pods.CONTAINER)
         async for line in log:
             yield line.decode(errors="replace").rstrip("\r\n")

@@ -11,7 +11,7 @@ Mark = Callable[[str, float], None]
 
 
 class Wiring:
-    """Implements `Wakes`. The two reconcilers' `mark` are given once they exist, before anything is committed."""
+    """Implements `Wakes`. The reconcilers' `mark` are given once they exist, before anything is committed."""
 
     def __init__(self, offers: Offers, jobs: Signals, executions: Signals) -> None:
         self._offers = offers
@@ -19,6 +19,7 @@ class Wiring:
         self._executions = executions
         self.mark_deployment: Mark = _nobody
         self.mark_executions: Mark = _nobody
+        self.mark_image_job: Mark = _nobody
 
     def queue(self, deployment_id: str) -> None:
         self._offers.wake(deployment_id)
@@ -34,6 +35,9 @@ class Wiring:
 
     def executions(self, deployment_id: str, after: float = 0.0) -> None:
         self.mark_executions(deployment_id, after)
+
+    def image_job(self, run: str) -> None:
+        self.mark_image_job(run, 0.0)
 
 
 def _nobody(key: str, after: float) -> None:

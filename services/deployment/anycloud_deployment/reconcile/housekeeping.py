@@ -1,4 +1,4 @@
-"""Keeps the event log short."""
+"""Keeps the event log short, and outputs of Jobs no longer than events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from anycloud_common.reconcile import Outcome, Requeue
 from anycloud_common.store import Store
 
-from anycloud_deployment.store import events
+from anycloud_deployment.store import events, image_jobs
 
 EVERYTHING = "*"  # the only key
 _PERIOD_S = 3600.0
@@ -21,6 +21,8 @@ class Housekeeping:
 
     async def __call__(self, key: str) -> Outcome:
         while await self._store.write(events.prune):
+            pass
+        while await self._store.write(image_jobs.prune):
             pass
         for kind, object_id in await self._store.read(events.crowded):
             await self._store.write(partial(events.shorten, kind=kind, object_id=object_id))

@@ -11,13 +11,12 @@ from anycloud_common.admission import Admissions
 from anycloud_common.holds import Parent
 from anycloud_common.store import Store, Tx
 
-from anycloud_deployment.domain import gpus
-from anycloud_deployment.domain.admission import check_pool, no_such_pool
 from anycloud_deployment.domain.model import Deployment, Pool, Resources, Revision, Spec
 from anycloud_deployment.domain.ports import Images, NodePools, Wakes
 from anycloud_deployment.domain.refusal import Refusal, conflict, invalid, not_found
 from anycloud_deployment.domain.spec import check_spec
 from anycloud_deployment.domain.update import Update, check_update, updated
+from anycloud_deployment.rpc import placement
 from anycloud_deployment.store import deployments, events, secrets
 from anycloud_deployment.store.events import Actor
 from anycloud_deployment.store.revisions import Revisions
@@ -44,8 +43,8 @@ async def create(tools: Tools, name: str, node_pool: str, spec: Spec, actor: Act
     if problem is not None:
         raise invalid(problem)
     check_spec(spec)
-    pool = await _pool(tools, node_pool)
-    wanted = _Wanted(tools, actor, pool, spec, await _resources(tools, pool, spec, None))
+    pool = await placement.pool(tools.pools, node_pool, "Deployment")
+    wanted = _Wanted(tools, actor, pool, spec, await placement.resources(tools.images, pool, spec, None))
     new_id = ids.new("dep")
     return await wanted.admit(partial(_store_new, wanted, new_id, name), partial(_show_new, wanted, new_id))
 
@@ -57,9 +56,9 @@ async def update(tools: Tools, deployment: Deployment, change: Update, actor: Ac
     base = partial(tools.revisions.get, deployment_id=deployment.id, generation=deployment.generation)
     before = await tools.store.read(base)
     spec = check_spec(updated(before.spec, change))
-    pool = await _pool(tools, deployment.node_pool_id)
+    pool = await placement.pool(tools.pools, deployment.node_pool_id, "Deployment")
     kept = None if change.recomputes_gpus else before.resources.gpus
-    wanted = _Wanted(tools, actor, pool, spec, await _resources(tools, pool, spec, kept))
+    wanted = _Wanted(tools, actor, pool, spec, await placement.resources(tools.images, pool, spec, kept))
     return await wanted.admit(partial(_begin_next, wanted, deployment), partial(_store_next, wanted, deployment))
 
 
@@ -67,25 +66,6 @@ def check_alive(deployment: Deployment) -> None:
     """Raises Refusal for a Deployment that is being deleted, or is deleted."""
     if deployment.deletion_requested_at is not None:
         raise conflict(f"Deployment {deployment.name} is being deleted and can't be changed.")
-
-
-async def _pool(tools: Tools, reference: str) -> Pool:
-    pool = await tools.pools.find(reference)
-    if pool is None:
-        raise no_such_pool(reference)
-    return check_pool(pool)
-
-
-async def _resources(tools: Tools, pool: Pool, spec: Spec, kept_gpus: int | None) -> Resources:
-    """What a replica gets; the GPUs that were admitted before stay unless they are to be resolved anew."""
-    vm_type = gpus.capacity(pool)
-    if kept_gpus is None:
-        count = gpus.resolve(spec.options, vm_type)
-    else:
-        count = gpus.admitted(spec.options, vm_type, kept_gpus)
-    if vm_type.accelerator == "nvidia":
-        gpus.check_image_runtime(await tools.images.runtime(spec.image), vm_type)
-    return gpus.resources(spec.options, vm_type, count)
 
 
 class _Wanted:

@@ -1,5 +1,5 @@
-"""What workloads cost, as gRPC. Jobs run in containers of their Deployment, on VMs of its node pool: none has a VM of
-its own, so none has a price."""
+"""What workloads cost, as gRPC. Jobs run on the VMs of a node pool, in a Deployment's container or in one of their own:
+none has a VM to itself, so none has a price."""
 
 from __future__ import annotations
 

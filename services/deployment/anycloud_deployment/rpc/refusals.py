@@ -13,6 +13,13 @@ from anycloud_deployment.domain.refusal import Refusal
 from anycloud_deployment.rpc.worker_messages import INVALID
 from anycloud_deployment.store.events import Actor
 
+REJECTED = "WORKLOAD_ADMISSION_REJECTED"
+
+
+def rejected(message: str) -> Refusal:
+    """A workload that isn't taken in."""
+    return Refusal(REJECTED, message)
+
 
 @contextmanager
 def answered(code: str | None = None) -> Iterator[None]:

@@ -18,7 +18,7 @@ from anycloud_deployment.domain.environment import problem_with
 from anycloud_deployment.domain.ports import Wakes
 from anycloud_deployment.domain.spec import SECRET_NAME
 from anycloud_deployment.rpc.refusals import actor
-from anycloud_deployment.store import events, revisions
+from anycloud_deployment.store import events, image_jobs, revisions
 from anycloud_deployment.store import secrets as stored
 from anycloud_deployment.store.events import Actor
 from anycloud_deployment.store.secrets import Secrets
@@ -62,14 +62,17 @@ class SecretsService(SecretsServicer):
         events.append(tx, stored.KIND, secret_id, SAVED, by, name=name, keys=sorted(values))
         for deployment_id in revisions.users_of(tx.conn, name):
             tx.after_commit(partial(self._wakes.deployment, deployment_id))
+        for run in image_jobs.runs_of(tx.conn, image_jobs.users_of(tx.conn, name)):
+            tx.after_commit(partial(self._wakes.image_job, run))
 
     def _delete(self, name: str, force: bool, by: Actor, tx: Tx) -> None:
-        users = revisions.users_of(tx.conn, name)
+        homes = revisions.users_of(tx.conn, name)
+        users = homes + image_jobs.users_of(tx.conn, name)
         if users and not force:
             data = errors_pb2.SecretInUseData(name=stored.spelling(tx.conn, name), workload_ids=users)
             raise ApiError("SECRET_IN_USE", f"Secret {name} is used by {', '.join(users)}.", data)
         secret_id = stored.remove(tx, name)
         if secret_id is not None:
             events.append(tx, stored.KIND, secret_id, DELETED, by, name=name, force=force)
-            for deployment_id in users:
+            for deployment_id in homes:
                 tx.after_commit(partial(self._wakes.deployment, deployment_id))

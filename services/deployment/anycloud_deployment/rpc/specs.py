@@ -30,7 +30,7 @@ def spec(message: pb.DeploymentSpec) -> Spec:
         command=_words(message, "command"),
         env=dict(message.env),
         secrets=tuple(message.secrets),
-        options=_options(message.docker_options),
+        options=docker_options(message.docker_options),
         probe=_probe(message.readiness_probe) if message.HasField("readiness_probe") else None,
         replicas=message.replicas if message.HasField("replicas") else 1,
         slots=message.max_concurrent_jobs_per_replica if message.HasField("max_concurrent_jobs_per_replica") else 1,
@@ -92,7 +92,7 @@ _SETTINGS: dict[str, Callable[[Any], tuple[str, Any]]] = {
 }
 
 
-def _options(message: types_pb2.DockerOptions) -> DockerOptions:
+def docker_options(message: types_pb2.DockerOptions) -> DockerOptions:
     refuse_unsupported(
         ipc=message.HasField("ipc"),
         network=message.HasField("network"),

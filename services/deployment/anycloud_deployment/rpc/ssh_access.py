@@ -1,4 +1,4 @@
-"""Access to workloads by SSH, as gRPC: a container of a Deployment has none."""
+"""Access to workloads by SSH, as gRPC: what runs on a node pool has none."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from anycloudapi.deployment.v1.ssh_access_pb2_grpc import SshAccessServicer
 
 from anycloud_deployment.rpc import found
 from anycloud_deployment.rpc.refusals import answered
+from anycloud_deployment.store.job_reads import Submitted
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -24,8 +25,10 @@ class SshAccessService(SshAccessServicer):
     async def GetSshAccess(self, request: pb.GetSshAccessRequest, context: Context) -> pb.GetSshAccessResponse:
         with answered():
             stored = await self._store.read(partial(found.workload, workload_id=request.id))
-        job = stored.job
+        if isinstance(stored, Submitted):
+            home = f"in a container of Deployment {stored.job.deployment_id}"
+        else:
+            home = f"on node pool {stored.job.node_pool_name}"
         raise NotAvailable(
-            f"SSH access to Job {job.id} isn't available: it has no VM of its own, and runs in a container of "
-            f"Deployment {job.deployment_id}."
+            f"SSH access to Job {stored.job.id} isn't available: it has no VM of its own, and runs {home}."
         )

@@ -10,33 +10,31 @@ from anycloudapi.deployment.v1 import states_pb2
 from anycloudapi.deployment.v1 import workloads_pb2 as pb
 
 from anycloud_deployment.domain.refusal import Refusal
+from anycloud_deployment.rpc.refusals import REJECTED, rejected
 from anycloud_deployment.store.job_reads import Submission
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LONGEST_S = 9007199254740.99
 _WORD_CHARACTERS = 256
 _MOST_AT_ONCE = 1000
-_REJECTED = "WORKLOAD_ADMISSION_REJECTED"
-
-
-def rejected(message: str) -> Refusal:
-    return Refusal(_REJECTED, message)
 
 
 def targeted(request: pb.SubmitWorkloadRequest) -> Submission:
     """One Job for a Deployment. Raises Refusal for what isn't one, and for settings that such a Job can't have."""
-    kind = request.WhichOneof("target")
-    if kind is None:
+    if request.WhichOneof("target") is None:
         raise rejected("deployment is missing; name the Deployment that runs the Job.")
-    if kind == "image_target":
-        _refuse_image(request.image_target)
     if request.HasField("workload_type") and request.workload_type != states_pb2.WORKLOAD_TYPE_JOB:
         raise rejected("workloadType must be job: a Deployment runs Jobs only.")
     _refuse_unsupported(request)
     target = request.deployment_target
+    return submission(request, timeout(target.timeout, REJECTED) if target.HasField("timeout") else None)
+
+
+def submission(request: pb.SubmitWorkloadRequest, timeout_s: float | None) -> Submission:
+    """What Jobs of both kinds are known by. Raises Refusal."""
     return Submission(
         id=_job_id(request.id if request.HasField("id") else None),
-        timeout_s=timeout(target.timeout, _REJECTED) if target.HasField("timeout") else None,
+        timeout_s=timeout_s,
         session=_word("session", request.session) if request.HasField("session") else None,
         session_label=_word("sessionLabel", request.session_label) if request.HasField("session_label") else None,
         agent=_word("agent", request.agent) if request.HasField("agent") else None,
@@ -49,7 +47,7 @@ def batch(request: pb.SubmitJobsRequest) -> list[Submission]:
         raise rejected(f"jobs has {len(request.jobs)} entries; it needs 1 to {_MOST_AT_ONCE}.")
     return [
         Submission(
-            id=_job_id(job.id or None), timeout_s=timeout(job.timeout, _REJECTED) if job.HasField("timeout") else None
+            id=_job_id(job.id or None), timeout_s=timeout(job.timeout, REJECTED) if job.HasField("timeout") else None
         )
         for job in request.jobs
     ]
@@ -75,18 +73,6 @@ def _word(name: str, text: str) -> str:
     if len(text) > _WORD_CHARACTERS or "\0" in text:
         raise rejected(f"{name} is longer than {_WORD_CHARACTERS} characters, or has a zero byte.")
     return text
-
-
-def _refuse_image(target: pb.SubmitWorkloadRequest.ImageTarget) -> None:
-    if target.HasField("node_pool"):
-        raise rejected(
-            f"image {target.image[:80]} names node pool {target.node_pool}, but Jobs that bring their own image "
-            "aren't offered in this release; create a Deployment of the image and submit the Job to it."
-        )
-    raise rejected(
-        f"image {target.image[:80]} has nothing to run on without nodePool: this API buys no VM for a single Job; "
-        "create a Deployment of the image on a node pool and submit the Job to it."
-    )
 
 
 def _refuse_unsupported(request: pb.SubmitWorkloadRequest) -> None:

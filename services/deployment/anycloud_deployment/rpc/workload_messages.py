@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anycloudapi.deployment.v1 import states_pb2
@@ -78,7 +78,7 @@ def status(
     return pb.WorkloadStatus(
         status=liveness,
         workload=workload(stored, home),
-        events=[_event(stored.job.id, one) for one in log],
+        events=[event(stored.job.id, one, JOB_STATES) for one in log],
         events_total=total,
         jobs_ahead=ahead,
         retry=_retry(stored.job),
@@ -101,8 +101,13 @@ def _retry(job: Job) -> pb.WorkloadStatus.Retry | None:
     return pb.WorkloadStatus.Retry(attempt=job.retries, earliest_at=job.not_before, latest_at=job.not_before)
 
 
-def _event(job_id: str, event: Event) -> pb.WorkloadStatus.Event:
+def event(
+    job_id: str, logged: Event, states: Mapping[str, states_pb2.WorkloadState.ValueType]
+) -> pb.WorkloadStatus.Event:
+    """`states` are those that Jobs of its kind have."""
     metadata = Struct()
-    metadata.update({"reason": event.reason, **event.detail})
-    state = JOB_STATES[event.state] if event.state is not None else states_pb2.WORKLOAD_STATE_QUEUED
-    return pb.WorkloadStatus.Event(id=event.id, workload_id=job_id, created_at=event.at, state=state, metadata=metadata)
+    metadata.update({"reason": logged.reason, **logged.detail})
+    state = states[logged.state] if logged.state is not None else states_pb2.WORKLOAD_STATE_QUEUED
+    return pb.WorkloadStatus.Event(
+        id=logged.id, workload_id=job_id, created_at=logged.at, state=state, metadata=metadata
+    )

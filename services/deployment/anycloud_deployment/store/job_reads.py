@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from anycloud_common import paging
-from anycloud_common.paging import Listed, Page, Source
+from anycloud_common.paging import Source
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select
 
 from anycloud_deployment.domain.jobs import Job
@@ -60,7 +59,7 @@ class Filter:
 def find(conn: Connection, job_id: str) -> Submitted | None:
     """Any Job, over or not."""
     row = conn.execute(_JOB, {"id": job_id}).first() or conn.execute(_PAST_JOB, {"id": job_id}).first()
-    return None if row is None else _submitted(row)
+    return None if row is None else submitted(row)
 
 
 def find_open(conn: Connection, job_id: str) -> Job | None:
@@ -93,17 +92,16 @@ def with_ids(conn: Connection, job_ids: Sequence[str]) -> dict[str, Submitted]:
     for start in range(0, len(job_ids), _CHUNK):
         chunk = {"ids": list(job_ids[start : start + _CHUNK])}
         for statement in (_JOBS, _PAST_JOBS):
-            found |= {row.id: _submitted(row) for row in conn.execute(statement, chunk)}
+            found |= {row.id: submitted(row) for row in conn.execute(statement, chunk)}
     return found
 
 
-def listed(conn: Connection, wanted: Filter, page: Page) -> Listed[Submitted]:
-    """Newest first."""
-    sources = [
+def sources(wanted: Filter) -> list[Source]:
+    """Where a list of them is read from, newest first."""
+    return [
         Source(select(table).where(*_conditions(table, wanted)), (table.c.created_at, table.c.queue_order, table.c.id))
         for table in (jobs, history)
     ]
-    return paging.read(conn, sources, page, _submitted)
 
 
 def _conditions(table: Table, wanted: Filter) -> list[ColumnElement[bool]]:
@@ -127,7 +125,7 @@ def _conditions(table: Table, wanted: Filter) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _submitted(row: rows.AnyRow) -> Submitted:
+def submitted(row: rows.AnyRow) -> Submitted:
     timeout_s = None if row.timeout_s is None else float(row.timeout_s)
     submission = Submission(row.id, timeout_s, row.session, row.session_label, row.agent)
     return Submitted(rows.job(row), submission, row.created_by, row.created_at, row.queue_order)

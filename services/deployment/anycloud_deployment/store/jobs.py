@@ -21,7 +21,7 @@ from anycloud_deployment.domain.refusal import Refusal
 from anycloud_deployment.store import events, rows
 from anycloud_deployment.store.events import SERVICE, Actor
 from anycloud_deployment.store.job_reads import Submission, Submitted, find_open, with_ids
-from anycloud_deployment.store.tables import deployments, executions, history, jobs
+from anycloud_deployment.store.tables import deployments, executions, history, image_jobs, jobs
 
 KIND = "job"
 _AT_ONCE = 200  # Jobs that one transaction ends when a Deployment is deleted or deadlines have passed
@@ -59,6 +59,7 @@ _TAKE_OUT = delete(jobs).where(jobs.c.id == bindparam("job_id")).returning(jobs)
 _PUT_AWAY = insert(history)
 _TAKE_BACK = delete(history).where(history.c.id == bindparam("job_id")).returning(history)
 _RECORD_ENDED = insert(executions)
+_OTHER_KIND = select(image_jobs.c.id).where(image_jobs.c.id.in_(bindparam("ids", expanding=True))).limit(1)
 
 
 class Home(NamedTuple):
@@ -105,6 +106,9 @@ class Jobs:
         taken = with_ids(tx.conn, [submission.id for submission in wanted])
         known = {id: _repeated(deployment, found, wanted, actor) for id, found in taken.items()}
         new = [submission for submission in wanted if submission.id not in known]
+        other = tx.conn.execute(_OTHER_KIND, {"ids": [submission.id for submission in new]}).scalar() if new else None
+        if other is not None:
+            raise _taken(other)
         if new and not deployment.accepting:
             raise _rejected(f"Deployment {deployment.name} is being deleted and takes no more Jobs.")
         fresh = self._insert(tx, deployment, new, actor)
@@ -349,8 +353,12 @@ def _repeated(deployment: Deployment, stored: Submitted, wanted: Sequence[Submis
         and stored.submission == asked
     )
     if not same:
-        raise Refusal("WORKLOAD_ID_CONFLICT", f"Id {asked.id} belongs to another submission; choose a new one.")
+        raise _taken(asked.id)
     return stored.job
+
+
+def _taken(job_id: str) -> Refusal:
+    return Refusal("WORKLOAD_ID_CONFLICT", f"Id {job_id} belongs to another submission; choose a new one.")
 
 
 def _last_order(conn: Connection) -> int:

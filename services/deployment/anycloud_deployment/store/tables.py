@@ -179,6 +179,57 @@ executions = Table(
     Index("deployment_execution_ended_at", "ended_at"),
 )
 
+# Jobs that bring their own image; each submission is a run of its own. `visible` is false between a first admission's
+# first step and its last. `settings` is as a revision's. `version` counts changes: a pass writes over no other's.
+# `output` is the last of what the container wrote, compressed and sealed.
+image_jobs = Table(
+    "deployment_image_job",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("run", Text, nullable=False, unique=True),
+    Column("node_pool_id", Text, nullable=False),
+    Column("node_pool_name", Text, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("session", Text),
+    Column("session_label", Text),
+    Column("agent", Text),
+    Column("image", Text, nullable=False),
+    Column("settings", Text, nullable=False),
+    Column("env", LargeBinary, nullable=False),
+    Column("resources", Text, nullable=False),
+    Column("time_limit_s", BigInteger),
+    Column("submission_revision", BigInteger, nullable=False),
+    Column("admission_id", Text, nullable=False),
+    Column("visible", Boolean, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("namespace", Text),
+    Column("job_uid", Text),
+    Column("secret_uid", Text),
+    Column("running_since", BigInteger),
+    Column("cancel_requested_at", BigInteger),
+    Column("stopping", Text),
+    Column("completed_at", BigInteger),
+    Column("cleaned_at", BigInteger),
+    Column("exit_code", BigInteger),
+    Column("message", Text),
+    Column("block", Text),
+    Column("output", LargeBinary),
+    Index("deployment_image_job_created_at", "created_at"),
+    Index("deployment_image_job_cleaned_at", "cleaned_at"),
+)
+
+# Which Secrets they name, until they are over.
+image_job_secrets = Table(
+    "deployment_image_job_secret",
+    metadata,
+    Column("name_key", Text, nullable=False),
+    Column("job_id", Text, nullable=False),
+    PrimaryKeyConstraint("name_key", "job_id"),
+    Index("deployment_image_job_secret_job", "job_id"),
+)
+
 # Append-only, 30 days or 1,000 an object. `detail` is JSON.
 events = Table(
     "deployment_event",

@@ -6,7 +6,8 @@ from __future__ import annotations
 SERVICES = ("cluster", "nodepool", "deployment", "release")
 
 # Raised by one whenever any service gets a new newest revision; the earlier entries stay.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 HEADS: dict[int, dict[str, str]] = {
     1: {"cluster": "0001", "nodepool": "0001", "deployment": "0001", "release": "0001"},
+    2: {"cluster": "0001", "nodepool": "0001", "deployment": "0002", "release": "0001"},
 }
