@@ -2,7 +2,7 @@
 -- back it runs after the transcoder.
 --
 -- A service puts a status other than 200 at the end of its HttpBody's content type ("application/json; status=202"), for
--- errors too. What comes with a gRPC status other than OK was not made by a service's interceptor: grpc itself refused
+-- errors too, and there also the headers of a page. What comes with a gRPC status other than OK was not made by a service's interceptor: grpc itself refused
 -- the call, as when the service is going down. Native gRPC calls pass untouched.
 
 local UNAVAILABLE, DEADLINE_EXCEEDED, UNIMPLEMENTED, RESOURCE_EXHAUSTED = "14", "4", "12", "8"
@@ -43,9 +43,24 @@ local function fail(handle, headers, grpc_status)
     '{"code":"%s","defined":%s,"message":"%s","status":%d}', code, defined, message, status))
 end
 
+-- Of a page of a list: "application/json; anycloud-total-count=7; link=<...>; rel="next"".
+local function set_page(headers, content_type)
+  local kind, total, rest = content_type:match("^([^;]*); anycloud%-total%-count=(%d+)(.*)$")
+  if kind then
+    headers:replace("content-type", kind)
+    headers:replace("anycloud-total-count", total)
+    local link = rest:match("^; link=(.+)$")
+    if link then
+      headers:replace("link", link)
+    end
+  end
+end
+
 local function set_status(handle, headers)
-  local content_type, status = (headers:get("content-type") or ""):match("^(.*); status=(%d%d%d)$")
+  local told = headers:get("content-type") or ""
+  local content_type, status = told:match("^(.*); status=(%d%d%d)$")
   if not status then
+    set_page(headers, told)
     return
   end
   headers:replace(":status", status)

@@ -70,9 +70,9 @@ def refusal(method: str, body: bytes = b"", content_type: str = "application/jso
     raise AssertionError(f"accepted: {accepted}")
 
 
-def answer(method: str, message: Any) -> tuple[str, bytes]:
-    """Content type (with the status, as the gateway reads it) and body of this response."""
-    body = httpbody_pb2.HttpBody.FromString(binding(method).encode(message))
+def answer(method: str, message: Any, url: str = "") -> tuple[str, bytes]:
+    """Content type (with the status and the headers of a page, as the gateway reads it) and body of this response."""
+    body = httpbody_pb2.HttpBody.FromString(binding(method).encode(message, url))
     return body.content_type, body.data
 
 

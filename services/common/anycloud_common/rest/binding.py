@@ -71,13 +71,12 @@ class Binding:
         names = [param.path[0] for param in self._params if param.always and len(param.path) == 1]
         return {name: given[0] for name in names if len(given := getattr(wrapped, name)) == 1}
 
-    def encode(self, message: Message) -> bytes:
-        """Response, or one message of a stream (a line of NDJSON) -> bytes of HttpBody. Raises BadResponse."""
+    def encode(self, message: Message, url: str = "") -> bytes:
+        """Response, or one message of a stream (a line of NDJSON) -> bytes of HttpBody. `url` is the request's path and
+        query, for pages of lists. Raises BadResponse."""
+        if self.route.paged:
+            return self._write(message, pages.beside(JSON, pages.headers(message, url)))
         return self._write(message)
-
-    def headers(self, message: Message, url: str) -> pages.Headers:
-        """What goes beside the body; `url` is the request's path and query. Few answers have any."""
-        return pages.headers(message, url) if self.route.paged else ()
 
     def compile(self) -> None:
         """What the first use of the route would do; shows a mistake in its protos as ValueError."""
@@ -171,7 +170,7 @@ class Binding:
     # --- response
 
     @cached_property
-    def _write(self) -> Callable[[Any], bytes]:
+    def _write(self) -> Callable[..., bytes]:
         route, output = self.route, self.route.method.output_type
         if route.paged:
             pages.check(route)
@@ -188,7 +187,7 @@ class Binding:
             return lambda message: http_body(orjson.dumps({key: value(message)}), status=status)
         return lambda message: http_body(orjson.dumps(value(message)), status=status)
 
-    def _write_field(self, name: str) -> Callable[[Any], bytes]:
+    def _write_field(self, name: str) -> Callable[..., bytes]:
         """One field is the whole answer: a list, or an object that may be missing (204)."""
         field, key = self.route.method.output_type.fields_by_name[name], self.route.wrap
         if rules.is_map(field) or (key and not field.is_repeated):
@@ -196,9 +195,9 @@ class Binding:
         value, status = self._codec.encoder(rules.message_type(field)), self.route.success
         if field.is_repeated:
 
-            def write_list(message: Any) -> bytes:
+            def write_list(message: Any, content_type: str = JSON) -> bytes:
                 items = [value(m) for m in getattr(message, name)]
-                return http_body(orjson.dumps({key: items} if key else items), status=status)
+                return http_body(orjson.dumps({key: items} if key else items), content_type, status)
 
             return write_list
         may_be_missing = self.route.no_content_when_unset

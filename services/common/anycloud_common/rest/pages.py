@@ -17,6 +17,12 @@ _IN_A_URL: Final = "%!$&'()*+,;=:@/?-._~"
 Headers = tuple[tuple[str, str], ...]
 
 
+def beside(content_type: str, headers: Headers) -> str:
+    """The content type with headers at its end, from where the gateway's filter takes them: gRPC's own initial metadata
+    would cost another operation a call."""
+    return content_type + "".join(f"; {name}={value}" for name, value in headers)
+
+
 def check(route: Route) -> None:
     """Raises ValueError for a method that is `paged` without the fields for it."""
     asked, answered = route.method.input_type.fields_by_name, route.method.output_type.fields_by_name

@@ -67,10 +67,12 @@ class Entry:
         return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary))
 
     def _unary(self, method: Method, run: Any) -> Any:
+        meter = metrics.Meter(method.policy.path)
+
         async def call(raw: Any, context: Any) -> bytes:
             metadata = text_metadata(context)
             form = method.form(metadata)
-            with _Measured(method.policy, form, self._clock) as measured:
+            with _Measured(meter, form, self._clock) as measured:
                 try:
                     await self._enter(method.policy, metadata)
                     try:
@@ -80,9 +82,7 @@ class Entry:
                             await method.identify(form.variables(raw))
                         raise
                     message = await run(request, context)
-                    answer = form.encode(message)
-                    if headers := form.headers(message, metadata.get(REST_MARK, "")):
-                        await context.send_initial_metadata(headers)
+                    answer = form.encode(message, metadata.get(REST_MARK, ""))
                     measured.code = "OK"
                     return answer
                 except Exception as error:
@@ -93,17 +93,19 @@ class Entry:
         return call
 
     def _streaming(self, method: Method, run: Any) -> Any:
+        meter = metrics.Meter(method.policy.path)
+
         async def call(raw: Any, context: Any) -> None:
             metadata = text_metadata(context)
             form = method.form(metadata)
-            with _Measured(method.policy, form, self._clock) as measured, self._listed():
+            with _Measured(meter, form, self._clock) as measured, self._listed():
                 sent = False
                 try:
                     await self._enter(method.policy, metadata)
                     request = _decoded(method.handler, form, raw)
                     async with contextlib.aclosing(run(request, context)) as messages:
                         async for message in messages:
-                            await context.write(form.encode(message))
+                            await context.write(form.encode(message, ""))
                             sent = True
                     measured.code = "OK"
                     return
@@ -148,21 +150,21 @@ class Entry:
 class _Measured:
     """Counts a call and its time. A call that ends without a code was cancelled, or ended by its handler itself."""
 
-    def __init__(self, policy: Policy, form: Form, clock: Clock) -> None:
+    def __init__(self, meter: metrics.Meter, form: Form, clock: Clock) -> None:
         self.code = "CANCELLED"
-        self._path = policy.path
+        self._meter = meter
         self._form = form.name
         self._clock = clock
 
     def __enter__(self) -> _Measured:
         self._began = self._clock.monotonic()
-        metrics.IN_FLIGHT.labels(self._path).inc()
+        self._meter.in_flight.inc()
         return self
 
     def __exit__(self, *_: object) -> None:
-        metrics.IN_FLIGHT.labels(self._path).dec()
-        metrics.REQUESTS.labels(self._path, self._form, self.code).inc()
-        metrics.LATENCY.labels(self._path).observe(self._clock.monotonic() - self._began)
+        self._meter.in_flight.dec()
+        self._meter.requests(self._form, self.code).inc()
+        self._meter.latency.observe(self._clock.monotonic() - self._began)
 
 
 def _decoded(handler: Handler, form: Form, raw: Any) -> Any:

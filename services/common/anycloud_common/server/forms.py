@@ -13,7 +13,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from anycloud_common.errors import STATUS_DETAILS, Problem
-from anycloud_common.rest import NDJSON, Binding, Headers, Invalid, http_body
+from anycloud_common.rest import NDJSON, Binding, Invalid, http_body
 from anycloud_common.server.shape import Check
 
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
@@ -30,10 +30,8 @@ class Form(Protocol):
         """Path variables, by the names of their fields, of a request that can't be decoded: those that can be read."""
         ...
 
-    def encode(self, message: Any) -> bytes: ...
-
-    def headers(self, message: Any, url: str) -> Headers:
-        """What is told beside the body of a response; `url` is the path and query of an HTTP request."""
+    def encode(self, message: Any, url: str) -> bytes:
+        """`url` is the path and query of an HTTP request."""
         ...
 
     async def refuse(self, context: Any, problem: Problem, sent: bool) -> bytes:
@@ -52,7 +50,7 @@ class Native:
         self._parse = handler.request_deserializer
         self._check = check
         self._variables = variables
-        self.encode = handler.response_serializer
+        self._serialize = handler.response_serializer
 
     def decode(self, raw: bytes) -> Message:
         try:
@@ -70,8 +68,9 @@ class Native:
             return {}
         return {name: str(getattr(message, name)) for name in self._variables}
 
-    def headers(self, message: Any, url: str) -> Headers:
-        return ()
+    def encode(self, message: Any, url: str) -> bytes:
+        serialized: bytes = self._serialize(message)
+        return serialized
 
     async def refuse(self, context: Any, problem: Problem, sent: bool) -> bytes:
         details = problem.to_status().SerializeToString()
@@ -89,7 +88,6 @@ class Rest:
         self.decode = binding.decode
         self.variables = binding.variables
         self.encode = binding.encode
-        self.headers = binding.headers
 
     async def refuse(self, context: Any, problem: Problem, sent: bool) -> bytes:
         if sent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
@@ -18,6 +19,29 @@ LATENCY: Final = Histogram(
 )
 IN_FLIGHT: Final = Gauge("anycloud_requests_in_flight", "Calls being handled", ["method"])
 TOKEN_REFUSALS: Final = Counter("anycloud_token_refusals", "Calls refused for their bearer token")
+
+
+class Meter:
+    """One method's metrics. Looking them up by their labels would cost each call more than counting does."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+        self._requests: dict[tuple[str, str], Counter] = {}
+
+    @cached_property
+    def in_flight(self) -> Gauge:
+        return IN_FLIGHT.labels(self._method)
+
+    @cached_property
+    def latency(self) -> Histogram:
+        return LATENCY.labels(self._method)
+
+    def requests(self, form: str, code: str) -> Counter:
+        """`form` is "grpc" or "rest"."""
+        known = self._requests.get((form, code))
+        if known is None:
+            known = self._requests[form, code] = REQUESTS.labels(self._method, form, code)
+        return known
 
 
 def serve(port: int) -> Callable[[], None]:
