@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import orjson
 
+from anycloud_sandbox.kube import jobs
 from anycloud_sandbox.kube.auth import Authenticator
 from anycloud_sandbox.kube.store import (
     ENDED,
@@ -48,7 +49,7 @@ class Controllers:
             ("deployments", self._deployment),
             ("replicasets", self._replicaset),
             ("daemonsets", self._daemonset),
-            ("jobs", lambda job: store.tell(job, fill("job-done"))),  # scripted
+            ("jobs", lambda job: jobs.control(store, job)),
         ]
         store.listeners.append(self._notice)
 

@@ -93,9 +93,18 @@ def test_a_revision_that_has_rolled_out_is_running_and_ready() -> None:
     assert status.pending_reason is None
 
 
+@pytest.mark.req("DP-077", "DP-078")
+def test_a_first_revision_that_is_ready_is_running_before_its_rollout_is_stored() -> None:
+    status = look(seen(READY))
+    assert (status.state, status.ready, status.reason) == ("running", True, observe.READY)
+    crashed = look(seen(pod(running=False, waiting="CrashLoopBackOff")))
+    assert (crashed.state, crashed.ready) == ("failed", False)
+
+
 @pytest.mark.req("DP-083")
 def test_a_ready_pod_alone_is_no_rollout() -> None:
-    assert look(seen(READY)).state == "starting"
+    status = look(seen(pod(generation=2, ready=True)), generation=2, applied=2, rolled_out=1)
+    assert (status.ready, status.upgrade) == (True, Upgrade(1, "starting"))
 
 
 @pytest.mark.req("DP-083")

@@ -17,6 +17,7 @@ from anycloud_deployment.app import Outside, Service
 from anycloud_deployment.domain.model import PodFact
 from anycloud_deployment.domain.observe import PROBE_FAILING
 from anycloud_deployment.gateways.kube import KubeObjects
+from anycloud_deployment.live.job_world import JobWorld
 from anycloud_deployment.live.world import World
 from anycloudapi.common.v1 import types_pb2
 from anycloudapi.deployment.v1 import deployments_pb2, jobs_pb2
@@ -43,7 +44,8 @@ class RealRig(Rig):
         self.kube, objects, self.world = kube, KubeObjects(kube), World(kube, clock)
         self.store = Store.open(self.path, "deployment", clock)
         self.draining = Draining()
-        outside = Outside(objects, objects, objects, self.world, self.images, self.pools)
+        job_world = JobWorld(kube, self.world, clock)
+        outside = Outside(objects, objects, objects, self.world, self.images, self.pools, job_world)
         holds: FakeHolds = self.holds
         self.service = Service(
             self.store,
@@ -55,7 +57,9 @@ class RealRig(Rig):
             clock=clock,
         )
         self.world.listen(self.service.object_changed, self.service.nodes_changed)
-        self._tasks += [asyncio.create_task(self.world.run()), asyncio.create_task(self.service.offers.run())]
+        job_world.listen(self.service.image_jobs.mark)
+        work = (self.world.run, job_world.run, self.service.offers.run, self.service.admissions.run)
+        self._tasks += [asyncio.create_task(one()) for one in work]
         self.run_reconcilers()
 
     async def ready_pod(self, reference: str, generation: int) -> PodFact:
