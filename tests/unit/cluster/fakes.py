@@ -100,6 +100,8 @@ class World:
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.kube_down = False
         self.foreign: set[tuple[str, str]] = set()
+        self.cut_off = 0  # so many installs of the API's chart don't come to their end
+        self.record = "pending-install"  # what Helm's record says of them
         # the hosted API
         self.serving = False
         self.version = "0.1.70"
@@ -144,7 +146,15 @@ class World:
         if ("HelmChart", "kube-system", "anycloud-api") in self.objects and not any(
             machine.state in ("stopping", "terminated") for machine in self.cloud.machines()
         ):
-            self.serving = True
+            self._cut_off() if self.cut_off else self._serve()
+
+    def _serve(self) -> None:
+        self.serving = True
+
+    def _cut_off(self) -> None:
+        """A Job that has given up, the record that it waits for, and the Pod that says so."""
+        for key, body in cut_off_install(self.record).items():
+            self.objects.setdefault(key, body)
 
     @property
     def machines_alive(self) -> int:
@@ -316,7 +326,19 @@ class Kubernetes:
     async def list(self, kind: str, namespace: str, labels: Mapping[str, str]) -> list[Json]:
         self._check("kube.list")
         self._world.touch(f"kube.list {kind}")
-        return [api_pod()] if self._world.serving else []
+        if (kind, namespace) == ("Pod", "anycloud"):
+            return [api_pod()] if self._world.serving else []
+        found = [body for (of, ns, _), body in self._world.objects.items() if (of, ns) == (kind, namespace)]
+        return [body for body in found if labels.items() <= body["metadata"].get("labels", {}).items()]
+
+    async def delete(self, kind: str, name: str, namespace: str, uid: str) -> bool:
+        self._check("kube.delete")
+        existing = self._world.objects.get((kind, namespace, name))
+        if existing is not None and existing["metadata"]["uid"] == uid:
+            del self._world.objects[kind, namespace, name]
+            self._world.cut_off -= kind == "Job"
+        self._world.touch(f"kube.delete {kind}")
+        return True
 
     async def close(self) -> None:
         return None
@@ -384,5 +406,25 @@ def api_pod(revision: int = 1, image: str = IMAGE, ready: bool = True) -> Json:
         "status": {
             "containerStatuses": [{"imageID": image, "state": {"running": {}}}],
             "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+        },
+    }
+
+
+def cut_off_install(status: str) -> dict[tuple[str, str, str], Json]:
+    name = "helm-install-anycloud-api"
+    ended = {"exitCode": 1, "message": "Release status is 'failed'; waiting for operator intervention"}
+    labels = {"owner": "helm", "name": "anycloud-api", "status": status}
+    pod_labels = {"helmcharts.helm.cattle.io/chart": "anycloud-api"}
+    return {
+        ("Job", "kube-system", name): {
+            "metadata": {"uid": "uid-of-job"},
+            "status": {"conditions": [{"type": "Failed", "status": "True"}]},
+        },
+        ("Secret", "anycloud", "sh.helm.release.v1.anycloud-api.v1"): {
+            "metadata": {"name": "sh.helm.release.v1.anycloud-api.v1", "uid": "uid-of-record", "labels": labels}
+        },
+        ("Pod", "kube-system", f"{name}-1"): {
+            "metadata": {"labels": pod_labels},
+            "status": {"containerStatuses": [{"state": {"waiting": {}}, "lastState": {"terminated": ended}}]},
         },
     }

@@ -203,6 +203,10 @@ class Cluster(Protocol):
 
     async def list(self, kind: str, namespace: str, labels: Mapping[str, str]) -> list[dict[str, Any]]: ...
 
+    async def delete(self, kind: str, name: str, namespace: str, uid: str) -> bool:
+        """That very object; False while it is on its way out."""
+        ...
+
     async def close(self) -> None: ...
 
 

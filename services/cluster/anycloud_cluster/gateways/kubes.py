@@ -27,6 +27,9 @@ class KubeCluster:
         items, _ = await self._kube.list(kind, namespace, labels)
         return items
 
+    async def delete(self, kind: str, name: str, namespace: str, uid: str) -> bool:
+        return await self._kube.delete(kind, name, namespace, uid)
+
     async def close(self) -> None:
         await self._kube.close()
 

@@ -92,6 +92,11 @@ class Work:
 
         await self._tools.store.write(write)
 
+    async def count(self, reason: str) -> int:
+        """Lines of the event log with that reason since the step was begun, or begun again by a person."""
+        log = await self._tools.store.read(lambda conn: events.of_cluster(conn, self.cluster.id))
+        return sum(line.reason == reason and line.at >= self.cluster.phase_since for line in log)
+
     async def ensure(
         self, what: str, kind: Kind, name: str, spec: Mapping[str, Any], *, user_data: bytes | None = None
     ) -> Resource:

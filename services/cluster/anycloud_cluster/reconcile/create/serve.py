@@ -8,6 +8,7 @@ from anycloud_common.kube import names
 
 from anycloud_cluster.domain.ports import OutsideError
 from anycloud_cluster.domain.serving import is_awaited, trouble
+from anycloud_cluster.reconcile.create import installation
 from anycloud_cluster.reconcile.work import Next, Step, Wait, Work
 
 _LOOK_S: Final = 1.0
@@ -19,10 +20,10 @@ async def run(work: Work) -> Step:
     kubernetes = work.kubernetes()
     try:
         pods = await kubernetes.list("Pod", names.NAMESPACE_API, labels)
+        if not is_awaited(pods, cluster.api_image):
+            return Wait(_LOOK_S, trouble(pods) or await installation.trouble(work, kubernetes))
     finally:
         await kubernetes.close()
-    if not is_awaited(pods, cluster.api_image):
-        return Wait(_LOOK_S, trouble(pods))
     if step := await _unserved(work):
         return step
     await work.save(served=True)
