@@ -6,7 +6,7 @@ PIP := pip --disable-pip-version-check --python $(BIN)/python install --quiet --
 export ANYCLOUD_DIR ?= $(CURDIR)/.demo/anycloud
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stop test test-kube kube-assets lint requirements bench generate sdk sdk-test clean
+.PHONY: help demo stop test test-kube kube-assets test-world world-assets lint requirements bench generate sdk sdk-test clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,12 @@ kube-assets: $(VENV)/.dev ## Build a real Kubernetes control plane once, for the
 
 test-kube: $(VENV)/.dev ## Run the Kubernetes tests on the sandbox and on the real control plane
 	@$(BIN)/python -m pytest tests/kube
+
+world-assets: $(VENV)/.dev ## Build the disk and images of real VMs once, for the tests on them (needs root and apt)
+	@$(BIN)/python -m tests.world.assets.build
+
+test-world: $(VENV)/.dev ## Run the product on real Nodes: VMs with kubelet and containerd (needs root)
+	@$(BIN)/python -m pytest tests/world
 
 lint: $(VENV)/.dev ## Check style, types and the walls between the packages
 	@$(BIN)/ruff format --check .

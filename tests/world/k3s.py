@@ -1,0 +1,213 @@
+#!/usr/bin/python3
+"""What the VMs of the tests download in place of K3s: `k3s agent`, put together from the parts that K3s is made of.
+
+It reads K3s's own configuration, trusts a server whose CA has the token's checksum, joins with the bootstrap token,
+imports the images that lie ready for it, and runs containerd and the kubelet. Both end with it, containers don't.
+
+Different from K3s: certificates come from a request that the controllers approve, and there is neither a tunnel nor an
+overlay network; every Node translates the addresses of its Pods.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Json = dict[str, Any]
+
+CONFIG = Path("/etc/rancher/k3s/config.yaml")
+AGENT = Path("/var/lib/rancher/k3s/agent")
+SOCKET = "/run/k3s/containerd/containerd.sock"
+PAUSE = "docker.io/rancher/mirrored-pause:3.6"
+CTR = ["ctr", "--address", SOCKET, "--namespace", "k8s.io"]
+
+
+def main() -> None:
+    if sys.argv[1:] != ["agent"]:
+        sys.exit("this k3s only knows `k3s agent`")
+    config = read_config()
+    for directory in (AGENT, Path(SOCKET).parent, Path("/etc/cni/net.d")):
+        directory.mkdir(parents=True, exist_ok=True)
+    server = urllib.parse.urlsplit(config["server"])
+    assert server.hostname and server.port, config["server"]
+    digest, _, token = config["token"].removeprefix("K10").partition("::")
+    authority = trusted_authority(server.hostname, server.port, digest)
+    write_files(config, authority, token)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    children = [subprocess.Popen(["containerd", "--config", AGENT / "containerd.toml", "--address", SOCKET])]
+    try:
+        import_images()
+        children.append(subprocess.Popen(kubelet_command(config)))
+        wait_until((AGENT / "kubelet" / "kubelet-client-current.pem").exists, children)
+        notify(b"READY=1")
+        pid, status = os.wait()
+        sys.exit(f"process {pid} ended with {status}")
+    finally:
+        end(children)
+
+
+def end(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Containers run on: each has a shim of its own."""
+    for child in reversed(children):
+        child.terminate()
+        child.wait()
+
+
+def read_config() -> Json:
+    config: Json = {}
+    for path in (CONFIG, *sorted(CONFIG.with_name("config.yaml.d").glob("*.yaml"))):
+        config |= yaml.safe_load(path.read_text())
+    return config
+
+
+def trusted_authority(host: str, port: int, digest: str) -> str:
+    """The CA that the server shows, if it is the one that the token names."""
+    command = ["openssl", "s_client", "-connect", f"{host}:{port}", "-showcerts"]
+    while True:
+        shown = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
+        for part in shown.split("-----BEGIN CERTIFICATE-----")[1:]:
+            body = part.partition("-----END")[0]
+            pem = f"-----BEGIN CERTIFICATE-----\n{body.strip()}\n-----END CERTIFICATE-----\n"
+            if hashlib.sha256(pem.encode()).hexdigest() == digest:
+                return pem
+        print(f"no CA with the token's checksum at {host}:{port}", flush=True)
+        time.sleep(5)
+
+
+def write_files(config: Json, authority: str, token: str) -> None:
+    (AGENT / "server-ca.crt").write_text(authority)
+    cluster = {"server": config["server"], "certificate-authority-data": base64.b64encode(authority.encode()).decode()}
+    bootstrap = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "default", "cluster": cluster}],
+        "users": [{"name": "default", "user": {"token": token}}],
+        "contexts": [{"name": "default", "context": {"cluster": "default", "user": "default"}}],
+        "current-context": "default",
+    }
+    private(AGENT / "bootstrap.kubeconfig", json.dumps(bootstrap))
+    (AGENT / "containerd.toml").write_text(CONTAINERD)
+    Path("/etc/cni/net.d/10-pods.conflist").write_text(json.dumps(network()))
+    kubelet = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "failCgroupV1": False,
+        "cgroupDriver": "cgroupfs",
+        "failSwapOn": False,
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(AGENT / "server-ca.crt")},
+        },
+        "authorization": {"mode": "Webhook"},
+        "containerRuntimeEndpoint": f"unix://{SOCKET}",
+        "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%", "memory.available": "50Mi"},
+        "registerWithTaints": [taint(text) for text in config.get("node-taint", [])],
+        "clusterDomain": "cluster.local",
+        "rotateCertificates": True,
+        "localStorageCapacityIsolation": False,
+        "imageGCHighThresholdPercent": 100,
+        # For speed only.
+        "nodeLeaseDurationSeconds": 8,
+        "nodeStatusUpdateFrequency": "2s",
+        "syncFrequency": "5s",
+        "volumeStatsAggPeriod": "-1s",
+        "shutdownGracePeriod": "0s",
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "10s"},
+        "featureGates": {"KubeletCrashLoopBackOffMax": True},
+    }
+    (AGENT / "kubelet.json").write_text(json.dumps(kubelet))
+
+
+CONTAINERD = f"""
+version = 2
+root = "{AGENT}/containerd"
+state = "/run/k3s/containerd/state"
+[plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = true
+  sandbox_image = "{PAUSE}"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+"""
+
+
+def network() -> Json:
+    number = own_address().rpartition(".")[2]
+    ranges = [[{"subnet": f"10.42.{number}.0/24"}]]
+    ipam = {"type": "host-local", "ranges": ranges, "routes": [{"dst": "0.0.0.0/0"}]}
+    bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True, "ipam": ipam}
+    return {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge]}
+
+
+def own_address() -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        return str(probe.getsockname()[0])
+
+
+def taint(text: str) -> dict[str, str]:
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
+    return {"key": key, "value": value, "effect": effect}
+
+
+def import_images() -> None:
+    """As K3s takes what lies in agent/images. `names` there gives images the further names that Pods ask for."""
+    wait_until(lambda: not subprocess.run([*CTR, "version"], capture_output=True, check=False).returncode, [])
+    for archive in sorted((AGENT / "images").glob("*.tar")):
+        done = AGENT / f"{archive.name}.imported"
+        if not done.exists():
+            subprocess.run([*CTR, "images", "import", archive], check=True, stdout=subprocess.DEVNULL)
+            done.touch()
+    names = AGENT / "names"
+    for line in names.read_text().splitlines() if names.exists() else ():
+        subprocess.run([*CTR, "images", "tag", "--force", *line.split()], check=True, stdout=subprocess.DEVNULL)
+
+
+def kubelet_command(config: Json) -> list[str]:
+    return [
+        "/opt/k3s/kubelet",
+        f"--config={AGENT / 'kubelet.json'}",
+        f"--bootstrap-kubeconfig={AGENT / 'bootstrap.kubeconfig'}",
+        f"--kubeconfig={AGENT / 'kubelet.kubeconfig'}",
+        f"--cert-dir={AGENT / 'kubelet'}",
+        f"--hostname-override={config['node-name']}",
+        f"--node-labels={','.join(config.get('node-label', []))}",
+        f"--node-ip={own_address()}",
+    ]
+
+
+def private(path: Path, text: str) -> None:
+    path.touch(0o600)
+    path.write_text(text)
+
+
+def wait_until(done: Callable[[], bool], children: Sequence[subprocess.Popen[bytes]]) -> None:
+    while not done():
+        if any(child.poll() is not None for child in children):
+            sys.exit("containerd or the kubelet ended")
+        time.sleep(0.1)
+
+
+def notify(message: bytes) -> None:
+    if address := os.environ.get("NOTIFY_SOCKET"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+            line.connect("\0" + address[1:] if address[0] == "@" else address)
+            line.send(message)
+
+
+if __name__ == "__main__":
+    main()
