@@ -27,7 +27,8 @@ from anycloud_deployment.domain.model import Deployment, JobCounts, Revision
 from anycloud_deployment.domain.observe import World, status
 from anycloud_deployment.store import deployments, workloads
 from anycloud_deployment.store.events import Actor
-from anycloud_deployment.store.job_reads import Filter, Submission, Submitted
+from anycloud_deployment.store.filters import Filter
+from anycloud_deployment.store.job_reads import Submission, Submitted
 from anycloud_deployment.store.jobs import Jobs
 from anycloud_deployment.store.revisions import Revisions
 from fastapi import Depends, FastAPI, Header, HTTPException, Query
@@ -53,12 +54,12 @@ class Api:
             return await self.deployment(reference)
 
         @self.app.get("/v1/workloads")
-        async def workloads(
+        async def listed(
             user: str = caller,
             deployment_id: Annotated[str | None, Query(alias="deploymentId", min_length=1)] = None,
             limit: Annotated[int, Query(ge=1, le=1000)] = _USUAL,
         ) -> list[models.Workload]:
-            return await self.workloads(user, Filter(deployment_id=deployment_id), Page(limit))
+            return await self.listed(user, Filter(deployment_id=deployment_id), Page(limit))
 
         @self.app.post("/v1/workloads", status_code=202)
         async def submit(asked: models.Submit, user: str = caller) -> models.Admission:
@@ -78,7 +79,7 @@ class Api:
         seen = await self._store.read(partial(self._seen, deployment_id=found.id))
         return models.DeploymentAnswer(deployment=_deployment(*seen))
 
-    async def workloads(self, user: str, wanted: Filter, page: Page) -> list[models.Workload]:
+    async def listed(self, user: str, wanted: Filter, page: Page) -> list[models.Workload]:
         return await self._store.read(partial(_workloads, wanted=wanted, page=page, caller=user))
 
     async def submit(self, asked: models.Submit, user: str) -> models.Admission:

@@ -30,8 +30,9 @@ from anycloud_deployment.rpc.refusals import actor, answered, rejected
 from anycloud_deployment.rpc.summaries import JOB_STATES
 from anycloud_deployment.store import deployments, events, job_reads, jobs, workloads
 from anycloud_deployment.store.events import Actor
+from anycloud_deployment.store.filters import Filter
 from anycloud_deployment.store.image_jobs import StoredImageJob
-from anycloud_deployment.store.job_reads import Filter, Submission, Submitted
+from anycloud_deployment.store.job_reads import Submission, Submitted
 from anycloud_deployment.store.jobs import Jobs
 from anycloud_deployment.store.workloads import Workload
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from anycloud_common.cipher import Cipher
 from anycloud_common.store import Tx
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from anycloud_deployment.domain.image_jobs import ImageJob, Reason, Step
 from anycloud_deployment.domain.model import Resources, Spec
@@ -26,6 +26,15 @@ from anycloud_deployment.store.tables import image_job_secrets, image_jobs
 _PRUNED_AT_ONCE = 100
 _OWN_FIELDS = tuple(field.name for field in dataclasses.fields(ImageJob))
 _FIXED = frozenset({"id", "node_pool_id", "node_pool_name", "visible", "time_limit_s"})
+
+
+# What `stored` reads; the sealed values may be large.
+COLUMNS = (
+    *(column for column in image_jobs.c if column.name not in ("env", "output")),
+    image_jobs.c.output.is_not(None).label("kept"),
+)
+_BY_ID = select(*COLUMNS).where(image_jobs.c.id == bindparam("id"))
+_BY_RUN = select(*COLUMNS).where(image_jobs.c.run == bindparam("run"))
 
 
 class Changed(Exception):
@@ -135,13 +144,13 @@ class ImageJobs:
 
 def find(conn: Connection, job_id: str) -> StoredImageJob | None:
     """By id, whether visible or not."""
-    row = conn.execute(select(image_jobs).where(image_jobs.c.id == job_id)).first()
+    row = conn.execute(_BY_ID, {"id": job_id}).first()
     return None if row is None else stored(row)
 
 
 def of_run(conn: Connection, run: str) -> StoredImageJob | None:
     """The Job whose present submission is that run."""
-    row = conn.execute(select(image_jobs).where(image_jobs.c.run == run)).first()
+    row = conn.execute(_BY_RUN, {"run": run}).first()
     return None if row is None else stored(row)
 
 
@@ -187,7 +196,7 @@ def stored(row: rows.AnyRow) -> StoredImageJob:
         spec=rows.spec(row.settings, {}),
         resources=rows.resources(row.resources),
         admission_id=row.admission_id,
-        kept=row.output is not None,
+        kept=row.kept,
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anycloud_common.paging import Source
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from anycloud_deployment.domain.jobs import Job
 from anycloud_deployment.store import rows
@@ -40,20 +39,6 @@ class Submitted:
     created_by: str
     created_at: int
     queue_order: int
-
-
-@dataclass(frozen=True)
-class Filter:
-    """Which Jobs a list shows; None leaves a question out. `session` is looked for in the label too."""
-
-    since_ms: int | None = None
-    deployment_id: str | None = None
-    created_by: str | None = None
-    session: str | None = None
-    session_exact: str | None = None
-    agent: str | None = None
-    states: Collection[str] | None = None
-    text: str | None = None
 
 
 def find(conn: Connection, job_id: str) -> Submitted | None:
@@ -94,35 +79,6 @@ def with_ids(conn: Connection, job_ids: Sequence[str]) -> dict[str, Submitted]:
         for statement in (_JOBS, _PAST_JOBS):
             found |= {row.id: submitted(row) for row in conn.execute(statement, chunk)}
     return found
-
-
-def sources(wanted: Filter) -> list[Source]:
-    """Where a list of them is read from, newest first."""
-    return [
-        Source(select(table).where(*_conditions(table, wanted)), (table.c.created_at, table.c.queue_order, table.c.id))
-        for table in (jobs, history)
-    ]
-
-
-def _conditions(table: Table, wanted: Filter) -> list[ColumnElement[bool]]:
-    c = table.c
-    equal = {
-        "deployment_id": wanted.deployment_id,
-        "created_by": wanted.created_by,
-        "session": wanted.session_exact,
-        "agent": wanted.agent,
-    }
-    conditions: list[ColumnElement[bool]] = [c[name] == value for name, value in equal.items() if value is not None]
-    if wanted.since_ms is not None:
-        conditions.append(c.created_at >= wanted.since_ms)
-    if wanted.session is not None:
-        conditions.append(or_(c.session == wanted.session, c.session_label == wanted.session))
-    if wanted.states is not None:
-        conditions.append(c.state.in_(wanted.states))
-    if wanted.text is not None:
-        columns = (c.id, c.deployment_id, c.session, c.session_label, c.agent, c.message)
-        conditions.append(or_(*(column.icontains(wanted.text, autoescape=True) for column in columns)))
-    return conditions
 
 
 def submitted(row: rows.AnyRow) -> Submitted:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, cast
 
 from anycloud_common import paging
 from anycloud_common.paging import Listed, Page, Source
-from sqlalchemy import BigInteger, Column, ColumnElement, Connection, literal, or_, select
+from sqlalchemy import BigInteger, Column, Connection, Table, literal, select
 
 from anycloud_deployment.store import image_jobs, job_reads, tables
+from anycloud_deployment.store.filters import Asked, Filter, conditions
 from anycloud_deployment.store.image_jobs import StoredImageJob
-from anycloud_deployment.store.job_reads import Filter, Submitted
+from anycloud_deployment.store.job_reads import Submitted
 from anycloud_deployment.store.rows import AnyRow
 
 Workload = Submitted | StoredImageJob
@@ -30,28 +32,29 @@ def find(conn: Connection, workload_id: str) -> Workload | None:
 
 def listed(conn: Connection, wanted: Filter, page: Page) -> Listed[Workload]:
     """Newest first."""
-    sources = job_reads.sources(wanted)
-    if wanted.deployment_id is None:
-        sources.append(_image_jobs(wanted))
-    return paging.read(conn, sources, page, _workload)
+    return paging.read(conn, _sources(wanted.asked), page, _workload, wanted.values())
 
 
-def _image_jobs(wanted: Filter) -> Source:
+@lru_cache
+def _sources(asked: Asked) -> list[Source]:
+    sources = [_jobs(table, asked) for table in (tables.jobs, tables.history)]
+    if "deployment_id" not in asked:
+        sources.append(_image_jobs(asked))
+    return sources
+
+
+def _jobs(table: Table, asked: Asked) -> Source:
+    c = table.c
+    searched = (c.id, c.deployment_id, c.session, c.session_label, c.agent, c.message)
+    return Source(select(table).where(*conditions(table, asked, searched)), (c.created_at, c.queue_order, c.id))
+
+
+def _image_jobs(asked: Asked) -> Source:
     table = tables.image_jobs
     c = table.c
-    equal = {"created_by": wanted.created_by, "session": wanted.session_exact, "agent": wanted.agent}
-    conditions: list[ColumnElement[bool]] = [c.visible]
-    conditions += [c[name] == value for name, value in equal.items() if value is not None]
-    if wanted.since_ms is not None:
-        conditions.append(c.created_at >= wanted.since_ms)
-    if wanted.session is not None:
-        conditions.append(or_(c.session == wanted.session, c.session_label == wanted.session))
-    if wanted.states is not None:
-        conditions.append(c.state.in_(wanted.states))
-    if wanted.text is not None:
-        columns = (c.id, c.image, c.node_pool_name, c.session, c.session_label, c.agent, c.message)
-        conditions.append(or_(*(column.icontains(wanted.text, autoescape=True) for column in columns)))
-    return Source(select(table, _NO_QUEUE).where(*conditions), (c.created_at, _NO_QUEUE, c.id))
+    searched = (c.id, c.image, c.node_pool_name, c.session, c.session_label, c.agent, c.message)
+    rows = select(*image_jobs.COLUMNS, _NO_QUEUE).where(c.visible, *conditions(table, asked, searched))
+    return Source(rows, (c.created_at, _NO_QUEUE, c.id))
 
 
 def _workload(row: AnyRow) -> Workload:
