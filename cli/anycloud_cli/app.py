@@ -15,13 +15,15 @@ _COMMANDS = {
     "cluster": Lazy("cluster", "cluster", "The installation's Kubernetes cluster."),
     "node-pool": Lazy("node_pool", "node_pool", "VMs that join the cluster."),
     "deployment": Lazy("deployment", "deployment", "Containers that keep running and accept Jobs."),
-    "job": Lazy("job", "job", "Submit Jobs to a Deployment, and list them."),
+    "job": Lazy("job", "job", "Submit Jobs to a node pool or a Deployment, and list them."),
     "status": Lazy("workload", "status", "Show one Job."),
     "wait": Lazy("wait", "wait", "Wait until Jobs, Deployments, node pools or clusters are done or ready."),
-    "logs": Lazy("logs", "logs", "Print the output of a Deployment's newest Pod."),
+    "logs": Lazy("logs", "logs", "Print the output of a Deployment's newest Pod, or of a Job."),
+    "exec": Lazy("job_access", "exec_command"),
+    "ssh": Lazy("job_access", "ssh"),
     "terminate": Lazy("workload", "terminate", "Ask for the end of a Job."),
     "resubmit": Lazy("workload", "resubmit", "Run a finished Job again."),
-    "secrets": Lazy("secrets", "secrets", "Named Secrets for Deployments."),
+    "secrets": Lazy("secrets", "secrets", "Named Secrets for Deployments and Jobs."),
     "db": Lazy("db", "db", "Read the active API's database."),
 }
 

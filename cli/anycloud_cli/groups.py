@@ -10,11 +10,12 @@ import click
 
 
 class Lazy(NamedTuple):
-    """Where a command is: a module below `anycloud_cli.commands`, the attribute in it, and the line of help for it."""
+    """Where a command is: a module below `anycloud_cli.commands`, the attribute in it, and the line of help for it;
+    without that line help doesn't list it."""
 
     module: str
     attribute: str
-    summary: str
+    summary: str = ""
 
 
 class AliasGroup(click.Group):
@@ -52,7 +53,7 @@ class LazyGroup(AliasGroup):
         self.lazy = dict(lazy)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.lazy)
+        return [name for name, lazy in self.lazy.items() if lazy.summary]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = self.lazy.get(self.aliases.get(cmd_name, cmd_name))

@@ -1,90 +1,118 @@
-"""`anycloud job`: submits to a Deployment, and lists."""
+"""`anycloud job`: submits an image to a node pool or work to a Deployment, and lists."""
 
 from __future__ import annotations
 
-import secrets
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from anycloud_cli.client import path
-from anycloud_cli.failures import ApiRefusal, Failure, passing, unsent
 from anycloud_cli.groups import AliasGroup
 from anycloud_cli.options import Duration, json_option, wait_option
 from anycloud_cli.session import Session, pass_session
 from anycloud_cli.views import workload as view
 
-_RETRY_SECONDS = 30.0
-_PAUSE_SECONDS = 1.0
+F = TypeVar("F", bound=Callable[..., Any])
+
 _MOST = 1000
 _MORE = f"`-n` shows up to {_MOST:,}."
+_ARGS = f"{__name__}.args"
+_PRIVILEGED = "Wide Linux capabilities and the host's devices: for trusted code on capacity of its own."
 
 
 class _JobGroup(AliasGroup):
-    """Its own options submit a Job; its commands are about Jobs."""
+    """A first word that is no command of it is an image: the whole line is then the hidden command's, whose options
+    may stand before and behind the image."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_ARGS] = list(args)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if self.get_command(ctx, args[0]) is None:
-            raise click.UsageError("A Job runs on a Deployment: give --deployment, and no image or command.", ctx)
+            return _IMAGE, submit_image, ctx.meta[_ARGS]
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_JobGroup, aliases={"ls": "list"}, invoke_without_command=True, subcommand_metavar="[list]")
-@click.option("--deployment", metavar="ID-OR-ACTIVE-NAME", help="The Deployment that runs it.")
-@click.option("--id", "-i", "job_id", metavar="ID", help="The Job's id; a new one is made without it.")
-@click.option("--timeout", type=Duration(), metavar="SECONDS", help="Longest time until the Job is picked up.")
-@wait_option("Wait until the Job is completed, with the exit codes of `anycloud wait`.")
-@json_option
+def submission_options(command: F) -> F:
+    """All that a Job can be submitted with."""
+    options = [
+        click.option(
+            "--deployment", metavar="ID-OR-ACTIVE-NAME", help="The Deployment that runs it, without an image."
+        ),
+        click.option("--node-pool", metavar="ID-OR-NAME", help="The node pool that runs its image."),
+        click.option(
+            "--cluster", metavar="ID-OR-NAME", help="The cluster whose only running node pool runs its image."
+        ),
+        click.option("--id", "-i", "job_id", metavar="ID", help="The Job's id; a new one is made without it."),
+        click.option(
+            "--timeout", type=Duration(), metavar="SECONDS", help="Longest time until a Deployment's worker takes it."
+        ),
+        click.option(
+            "--time-limit", type=Duration(), metavar="SECONDS", help="Longest time that its container may run."
+        ),
+        click.option("--gpus", metavar="all|N", help="GPUs; without it all of one VM, or none on CPUs."),
+        click.option("--runtime", metavar="nvidia|runc", help="Container runtime."),
+        click.option("--shm-size", metavar="SIZE", help="Size of /dev/shm."),
+        click.option("--memory", metavar="SIZE", help="Memory, as request and as limit."),
+        click.option("--cpus", metavar="N", help="CPUs, as request and as limit."),
+        click.option("--bind", multiple=True, metavar="PATH", help="Disposable volume at that path; repeatable."),
+        click.option("--privileged", is_flag=True, default=None, help=_PRIVILEGED),
+        click.option("--secret", multiple=True, metavar="NAME", help="Keys of a Secret as environment; repeatable."),
+        click.option("--env", "-e", multiple=True, metavar="KEY[=VALUE]", help="Environment variable; repeatable."),
+        click.option(
+            "--env-file", type=click.Path(path_type=Path), help="File of KEY=VALUE lines; --env wins over it."
+        ),
+        *(click.option(flag, hidden=True, multiple=True) for flag in ("--credentials", "--region", "--zone")),
+        *(click.option(flag, hidden=True, multiple=True) for flag in ("--vm-type", "--gpu-type", "--disk-size")),
+        click.option("--spot", is_flag=True, default=None, hidden=True),
+        wait_option("Wait until the Job is completed, with the exit codes of `anycloud wait`."),
+        json_option,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group(
+    cls=_JobGroup,
+    aliases={"ls": "list"},
+    invoke_without_command=True,
+    subcommand_metavar="IMAGE [-- COMMAND...] | --deployment ID-OR-ACTIVE-NAME | list",
+)
+@submission_options
 @click.pass_context
-def job(
-    ctx: click.Context, deployment: str | None, job_id: str | None, timeout: float | None, wait: bool
-) -> int | None:
-    """Submit a Job to a Deployment: anycloud job --deployment ID-OR-ACTIVE-NAME."""
+def job(ctx: click.Context, /, wait: bool, **given: Any) -> int | None:
+    """Submit a Job: an image that runs once on a node pool, or work for a Deployment."""
     session = ctx.ensure_object(Session)
+    if ctx.invoked_subcommand == _IMAGE:
+        return None
     if ctx.invoked_subcommand is not None:
-        if deployment or job_id or timeout is not None or wait:
+        if wait or any(given.values()):
             raise click.UsageError(f"Put the options behind `{ctx.invoked_subcommand}`.", ctx)
         return None
-    if deployment is None:
-        raise click.UsageError("Missing --deployment.", ctx)
-    receipt = _submit(session, deployment, job_id, timeout)
-    if not wait:
-        session.out.result(receipt, [receipt["id"]])
-        return 0
-    from anycloud_cli.waiting import WorkloadTarget, follow
+    from anycloud_cli.commands import job_submission
 
-    if session.out.as_json:
-        session.out.record(receipt)
-    return follow(session, [WorkloadTarget(session.api, receipt["id"])])
+    return job_submission.to_deployment(session, given, wait)
 
 
-def _submit(session: Session, deployment: str, job_id: str | None, timeout: float | None) -> dict[str, Any]:
-    """Submits under an id known before, so that a lost answer can be asked for again without a second Job."""
-    chosen = job_id or f"job-{secrets.token_hex(12)}"
-    body: dict[str, Any] = {"deployment": deployment, "id": chosen, "workloadType": "job"}
-    if timeout is not None:
-        body["timeout"] = timeout
-    begun, lost = session.clock.monotonic(), False
-    while True:
-        try:
-            receipt: dict[str, Any] = session.api.request("POST", path("workloads"), body=body)
-            return receipt
-        except Failure as failure:
-            if lost and job_id is None and isinstance(failure, ApiRefusal) and failure.code == "WORKLOAD_ID_CONFLICT":
-                return {"id": chosen}  # nobody else can have made that id: the lost answer was a yes
-            if not lost and (unsent(failure) or not passing(failure)):
-                raise
-            lost = True
-            if not passing(failure) or session.clock.monotonic() - begun >= _RETRY_SECONDS:
-                raise _uncertain(chosen, failure) from failure
-        session.clock.sleep(_PAUSE_SECONDS)
+@click.command(hidden=True)
+@click.argument("image")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@submission_options
+@pass_session
+def submit_image(session: Session, /, image: str, wait: bool, **given: Any) -> int:
+    """Run an image once on a node pool."""
+    from anycloud_cli.commands import job_submission
+
+    return job_submission.to_node_pool(session, image, given, wait)
 
 
-def _uncertain(chosen: str, failure: Failure) -> Failure:
-    said = f"No certain answer ({failure.message.rstrip('.')}); Job {chosen} may have been submitted."
-    return Failure(said, next_command=f"anycloud status {chosen}")
+_IMAGE = "image"
 
 
 @job.command("list")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +11,7 @@ from anycloud_cli.output import MISSING, one_line, table
 from anycloud_cli.views.layout import INDENT, fields, head
 
 TERMINAL = ("completed", "errored", "failed", "invalid", "terminated")
-_HEADER = ("ID", "DEPLOYMENT", "AGE", "TOOK", "STATE")
+_HEADER = ("ID", "DEPLOYMENT", "NODE POOL", "AGE", "TOOK", "STATE")
 _LABEL_WIDTH = len("Deployment:") + 1
 
 
@@ -24,6 +25,7 @@ def _row(workload: dict[str, Any], now_ms: int) -> tuple[str, ...]:
     return (
         workload["id"],
         workload["deploymentId"] or MISSING,
+        workload.get("nodePoolName") or MISSING,
         age(workload["startedAt"], now_ms),
         MISSING if ended is None else length(ended - workload["startedAt"]),
         workload["state"],
@@ -37,18 +39,29 @@ def status(answer: dict[str, Any], now_ms: int, verbose: bool = False) -> list[s
         (
             ("ID:", job["id"]),
             ("Deployment:", job["deploymentId"]),
+            ("Node pool:", job.get("nodePoolName")),
             ("Image:", job["image"]),
+            ("Command:", shlex.join(job["command"]) if job.get("command") else None),
+            ("Secrets:", ", ".join(job.get("secretNames") or ()) or None),
             ("Submitted:", f"{age(job['startedAt'], now_ms)} ago"),
             ("Ended:", _ago(job["completedAt"], now_ms)),
             ("Cleaned up:", _ago(job.get("cleanedAt"), now_ms)),
             ("Queue:", queue(answer)),
             ("Retry:", retry(answer, now_ms)),
-            ("Reason:", reason(answer) if job["state"] in TERMINAL and job["state"] != "completed" else None),
+            ("Reason:", _why(answer)),
             ("Last error:", job.get("cleanupError")),
         ),
         _LABEL_WIDTH,
     )
     return head(job["state"]) + shown + (_events(answer["events"]) if verbose else [])
+
+
+def _why(answer: dict[str, Any]) -> str | None:
+    """Why a Job ended otherwise than well; of one that brings its own image also what it waits for."""
+    job = answer["workload"]
+    ended = job["state"] in TERMINAL
+    told = job["state"] != "completed" if ended else not job["deploymentId"]
+    return reason(answer, ended) if told else None
 
 
 def _ago(moment_ms: float | None, now_ms: int) -> str | None:
@@ -71,13 +84,14 @@ def retry(answer: dict[str, Any], now_ms: int) -> str | None:
     return f"attempt {planned['attempt']} in {length(planned['earliestAt'] - now_ms)}"
 
 
-def reason(answer: dict[str, Any]) -> str | None:
-    """Why the newest event happened, as its metadata tells, unless that says the state once more."""
+def reason(answer: dict[str, Any], constants: bool = True) -> str | None:
+    """Why the newest event happened, as its metadata tells, unless that says the state once more. Without `constants`
+    only what it tells in a sentence."""
     if not answer["events"]:
         return None
     newest = max(answer["events"], key=lambda event: (event["createdAt"], event["id"]))
     metadata = newest["metadata"] or {}
-    told = metadata.get("message") or metadata.get("reason")
+    told = metadata.get("message") or (metadata.get("reason") if constants else None)
     return told if isinstance(told, str) and told != newest["state"] else None
 
 

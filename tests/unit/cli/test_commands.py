@@ -423,9 +423,9 @@ def test_jobs_of_a_deployment_are_listed_up_to_a_count(cli: Any, api: Any, thing
     api.on("GET", "/workloads", [things.workload(), done])
     run = cli("job", "list", "--deployment", "dep-voice", "-n", "400", "--status", "queued", "--filter", "x")
     assert run.out == (
-        "ID     DEPLOYMENT  AGE  TOOK  STATE\n"
-        "job-1  dep-voice   3h   -     queued\n"
-        "job-2  dep-voice   3h   2h    completed\n"
+        "ID     DEPLOYMENT  NODE POOL  AGE  TOOK  STATE\n"
+        "job-1  dep-voice   -          3h   -     queued\n"
+        "job-2  dep-voice   -          3h   2h    completed\n"
     )
     assert api.requests[0].query == {
         "workloadType": "job",
