@@ -145,9 +145,10 @@ async def test_a_container_that_ends_at_once_never_rolled_out(rig: Rig) -> None:
     assert await rig.reconcile(made.id) == Requeue(3.0)
     await rig.clock.advance(2.9)
     assert isinstance(await rig.reconcile(made.id), Requeue)
-    assert (await rig.get("voice")).status.state == Status.STATE_STARTING
+    assert (await rig.stored(made.id)).rolled_out is None
     await rig.clock.advance(0.1)
     assert await rig.reconcile(made.id) == Done()
+    assert (await rig.stored(made.id)).rolled_out == 1
     assert (await rig.get("voice")).status.state == Status.STATE_RUNNING
 
 
