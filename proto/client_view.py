@@ -5,8 +5,8 @@ stumble over parts of OpenAPI 3.1. So the view differs in these points:
 
 * One `ApiError` for every error of every operation. Its code is text, so an error that is newer than the SDK is decoded
   too. (A union of constants is what generators fail at: they make text of constant booleans, and then nothing matches.)
-* Answers are open objects: keys that the SDK doesn't know are passed over. So are the bodies of PATCH: Go's generator can
-  say null for a list only by an additional property.
+* Answers are open objects: keys that the SDK doesn't know are passed over. So are the bodies of PATCH, since in Go null
+  for a list can be said only by an additional property.
 * Words that an answer may bring are not checked, as there may be more of them in the next release.
 * The version header is no argument: `connect` sets it.
 * Null is said as OpenAPI 3.0 says it, which all generators know.

@@ -11,6 +11,8 @@ import pytest
 from tests.contract.world import Api, World
 from tests.sdk.building import Built
 
+pytestmark = pytest.mark.timeout(600)  # the first test waits for the builds and the installation
+
 
 def example(command: list[str], *words: str, api: Api) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "ANYCLOUD_API_URL": api.url, "ANYCLOUD_API_TOKEN": api.token}

@@ -51,11 +51,11 @@ def main(name: str, url: str, token: str, argument: str = "") -> Any:
         return bytes(deployments.stream_logs(argument)).decode()
     if name == "pages":
         first = deployments.list_deployments_with_http_info(limit=1)
-        cursor = re.search(r"cursor=([^&>]+)", first.headers["Link"])
+        cursor = re.search(r"cursor=([^&>]+)", first.headers["link"])
         assert cursor
         second = deployments.list_deployments(limit=1, cursor=cursor[1])
         names = [d.name for d in [*first.data.deployments, *second.deployments]]
-        return {"names": names, "total": int(first.headers["AnyCloud-Total-Count"])}
+        return {"names": names, "total": int(first.headers["anycloud-total-count"])}
     raise SystemExit(f"no such probe: {name}")
 
 
