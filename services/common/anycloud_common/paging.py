@@ -7,6 +7,7 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import orjson
@@ -112,11 +113,12 @@ def read(
         asked |= {f"place_{n}": value for n, value in enumerate(_place(page.cursor, sources[0].order))}
     if page.limit is not None:
         asked["page_limit"] = page.limit + 1
-    found = [
-        (tuple(row._mapping[column.name] for column in source.order), row)
-        for source in sources
-        for row in conn.execute(source.page(behind=behind, limited=limited), asked)
-    ]
+    found: list[tuple[Place, Row[Any]]] = []
+    for source in sources:
+        rows = conn.execute(source.page(behind=behind, limited=limited), asked)
+        keys = list(rows.keys())
+        place = itemgetter(*(keys.index(column.name) for column in source.order))
+        found += [(place(row), row) for row in rows]
     if len(sources) > 1:
         found.sort(key=lambda one: one[0], reverse=True)
     shown = found[: page.limit]
