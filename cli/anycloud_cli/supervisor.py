@@ -15,13 +15,17 @@ from anycloud_cli.session import Session
 Report = dict[str, Any]
 
 
-def start(session: Session, port: int | None, sandbox: bool, progress: Callable[[Report], None]) -> Report:
+def start(
+    session: Session, port: int | None, sandbox: bool, kube_assets: str | None, progress: Callable[[Report], None]
+) -> Report:
     """Starts the local API in the background and returns once it serves: its url, pid, sandbox, alreadyRunning.
 
-    `progress` gets each step's `step`, `state` and `text`. Raises Failure with the failing step's sentence."""
+    `kube_assets` is a folder of programs for the sandbox's control planes. `progress` gets each step's `step`, `state`
+    and `text`. Raises Failure with the failing step's sentence."""
     receiving, reporting = os.pipe()
     arguments = ["local", "--report", str(reporting), *(["--sandbox"] if sandbox else [])]
     arguments += [] if port is None else ["--port", str(port)]
+    arguments += [] if kube_assets is None else ["--kube-assets", kube_assets]
     process = subprocess.Popen(  # noqa: S603  (our own program, fixed words)
         _command(arguments),
         env=_environment(session),

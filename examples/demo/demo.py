@@ -1,11 +1,13 @@
 """From nothing to twenty finished Jobs, with the commands that a user would type. `make demo` runs it.
 
 The world is the sandbox: machines, Kubernetes and GitHub are stood in for on this machine. What runs in it is the
-product itself; the Jobs are submitted and executed by the published Python client, unmodified.
+product itself; the Jobs are submitted and executed by the published Python client, unmodified. With
+`--kube-assets DIR` or ANYCLOUD_KUBE_ASSETS its Kubernetes is the real control plane, where Helm installs the chart.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -31,9 +33,12 @@ FINISHED = """SELECT id, previous_execution_id AS execution_id, state, time(crea
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kube-assets", metavar="DIR", default=os.environ.get("ANYCLOUD_KUBE_ASSETS"))
+    assets = parser.parse_args().kube_assets
     started = time.monotonic()
     say("1. An API of your own")
-    run("api", "start", "--sandbox")
+    run("api", "start", "--sandbox", *(["--kube-assets", assets] if assets else []))
     run("api", "use", "local")
     register_worker_image()
 

@@ -20,6 +20,10 @@ from anycloud_cli.views.layout import DONE, FAILED, UNDER_WAY
 from anycloud_cli.world import in_sandbox
 
 _RIDE_OUT_SECONDS = 10.0
+_KUBE_ASSETS = (
+    "With a sandbox whose clusters are real control planes: kube-apiserver and its like from this folder, which"
+    " `make kube-assets` fills. Also by ANYCLOUD_KUBE_ASSETS, with --sandbox. The first start decides."
+)
 _SIGNS = {"starting": UNDER_WAY, "done": DONE, "failed": FAILED}
 
 
@@ -31,11 +35,13 @@ def api() -> None:
 @api.command()
 @click.option("--sandbox", is_flag=True, help="With a world of its own in place of clouds: no account, nothing bought.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port on 127.0.0.1; the last one used, else 8080.")
+@click.option("--kube-assets", metavar="DIR", type=click.Path(file_okay=False), help=_KUBE_ASSETS)
 @json_option
 @pass_session
-def start(session: Session, sandbox: bool, port: int | None) -> None:
+def start(session: Session, sandbox: bool, port: int | None, kube_assets: str | None) -> None:
     """Start the local API in the background. Returns once it serves."""
-    started = supervisor.start(session, port, sandbox, lambda report: _show_step(session, report))
+    sandbox = sandbox or kube_assets is not None
+    started = supervisor.start(session, port, sandbox, kube_assets, lambda report: _show_step(session, report))
     already = "is already running" if started["alreadyRunning"] else "serves"
     lines = [f"The local API {already} at {started['url']} (pid {started['pid']})."]
     active = session.directory.read("api-url")

@@ -86,17 +86,21 @@ class Container:
         return None
 
     async def _command(self, image: Json) -> tuple[list[str], dict[str, str]]:
-        volumes, node = self._pod.volumes, self._pod.node
+        """What the Pod says is as in a container: its paths are rewritten. What the image says is as on this machine,
+        but for its `paths`."""
+        volumes, node, manifest = self._pod.volumes, self._pod.node, image["manifest"]
         await volumes.ensure(node.agent.rotate_after)
         server, given = urlsplit(node.server), await volumes.environment(self._spec)
-        told = [expanded(text, given) for text in self._spec.get("command") or []]
-        entry = image["command"] or told or image["manifest"]["command"]
         env = {"PATH": PATH, "HOME": str(volumes.root), "HOSTNAME": self._pod.object["metadata"]["name"]}
         env |= {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
-        env |= {"ANYCLOUD_SANDBOX_ADDRESS": node.address} | image["manifest"]["env"] | given
-        argv = [*entry, *(expanded(text, given) for text in self._spec.get("args") or [])]
-        own = volumes.own
-        return [own(self._spec, text) for text in argv], {name: own(self._spec, text) for name, text in env.items()}
+        env |= {"ANYCLOUD_SANDBOX_ADDRESS": node.address} | manifest["env"]
+        for name, text in (manifest.get("paths", {}) | given).items():
+            env[name] = volumes.own(self._spec, text)
+        command, args = (
+            [volumes.own(self._spec, expanded(text, given)) for text in self._spec.get(part) or []]
+            for part in ("command", "args")
+        )
+        return [*(image["command"] or command or manifest["command"]), *args], env
 
     async def _probe(self) -> None:
         probe, streak = self._spec.get("readinessProbe"), 0

@@ -85,7 +85,7 @@ class Volumes:
             if about := source.get(kind):
                 data = await self._data(kind, about.get("secretName") or about["name"], about)
                 names = {item["key"]: item["path"] for item in about.get("items") or []} or {key: key for key in data}
-                return {path: data[key] for key, path in names.items()}
+                return {path: data[key] for key, path in names.items() if key in data or not about.get("optional")}
         return {}
 
     async def _token(self, source: Json) -> Json:

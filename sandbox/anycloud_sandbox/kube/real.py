@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
-from anycloud_control_plane.programs import bound
+from anycloud_control_plane.programs import bound, find
 
 from anycloud_sandbox.kube.client import KubeClient, path_of
 from anycloud_sandbox.kube.cluster import PORT, SERVER_CA, write, write_kubeconfig
@@ -20,7 +20,7 @@ from anycloud_sandbox.state import Json, Pace
 log = logging.getLogger(__name__)
 STORE_PORT, STOP_SECONDS, AGAIN_SECONDS = 2379, 20.0, 1.0
 CONTROL_PLANE = {"node-role.kubernetes.io/control-plane": "true"}
-DEFAULT_JOB_IMAGE = "rancher/klipper-helm:latest"
+HELM_JOB_IMAGE = "rancher/klipper-helm"
 
 
 class RealCluster:
@@ -57,7 +57,7 @@ class RealCluster:
         plan = {"host": address, "port": PORT, "store": f"{address}:{STORE_PORT}"}
         plan |= {"folders": [str(path) for path in self._assets]}
         plan |= {"tokens": {"admin": self._record["adminToken"], "node": self._record["joinPassword"]}}
-        plan |= {"job_image": self.config.get("helm-job-image", DEFAULT_JOB_IMAGE)}
+        plan |= {"job_image": self.config.get("helm-job-image", HELM_JOB_IMAGE)}
         late = [f"--node-monitor-grace-period={self._lease_seconds:g}s"]
         return orjson.dumps(plan | {"more": {"kube-controller-manager": late}}).decode()
 
@@ -98,3 +98,12 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError, TimeoutError):
             process.send_signal(number)
             await asyncio.wait_for(process.wait(), STOP_SECONDS)
+
+
+def helm_job(assets: Sequence[Path], registry: str) -> Json:
+    """The manifest of the image of helm-controller's Jobs: real Helm, with the paths of klipper-helm's container."""
+    account = "/var/run/secrets/kubernetes.io/serviceaccount"
+    paths = {"CONFIG": "/config", "CONTENT": "/chart", "TMP": "/tmp", "ACCOUNT": account}  # noqa: S108
+    env = {"REGISTRY": registry, "HELM": str(find("helm", assets))}
+    command = [sys.executable, "-m", "anycloud_control_plane.helm_job"]
+    return {"accelerator": "none", "env": env, "paths": paths, "command": command, "labels": {}}

@@ -11,9 +11,11 @@ from pathlib import Path
 import orjson
 from aiohttp import web
 
+from anycloud_sandbox.kube.real import HELM_JOB_IMAGE, helm_job
 from anycloud_sandbox.pki import Authority
 from anycloud_sandbox.state import Faults, Json, Pace, State, WorldError
 from anycloud_sandbox.world.clouds import Buckets, Clouds, account_of, free_port
+from anycloud_sandbox.world.doors import Doors
 from anycloud_sandbox.world.github import DeviceFlow
 from anycloud_sandbox.world.machines import Machines
 
@@ -29,6 +31,7 @@ class Edge:
     def __init__(self, state: State, faults: Faults) -> None:
         self._state, self._faults = state, faults
         self._records, self._certificates = state.load("dns"), state.load("certificates")
+        self._on_record: Callable[[str, Json | None], None] = lambda name, record: None
         stored = state.load("edge").get("authority")
         self._authority = Authority(**stored) if stored else Authority.new("sandbox origin CA")
         state.put("edge", "authority", {"key": self._authority.key, "pem": self._authority.pem})
@@ -53,7 +56,15 @@ class Edge:
         elif method == "DELETE":
             del self._records[name]
         self._state.put("dns", name, self._records.get(name))
+        if method != "GET":
+            self._on_record(name, self._records.get(name))
         return {"record": record}
+
+    def follow(self, on_record: Callable[[str, Json | None], None]) -> None:
+        """Tells of all records, and from now on of each that comes, changes or goes (None)."""
+        self._on_record = on_record
+        for name, record in self._records.items():
+            on_record(name, record)
 
     def certificate(self, authorization: str, name: str, body: Json) -> Json:
         """Signs a request for a record's holder; or, with the name of a certificate, revokes that."""
@@ -76,11 +87,14 @@ class Registry:
     def __init__(self, state: State, faults: Faults) -> None:
         self._state, self._faults = state, faults
         self._images = state.load("images")  # "name@digest": the image; "name:tag": {"digest"}
+        self.stand_ins: dict[str, Json] = {}  # by name: manifests for whichever version is asked for
 
     def push(self, body: Json) -> Json:
-        name, tag, _ = _parse(body["reference"])
+        """The digest is the manifest's, or the reference's own: of what it stands in for."""
+        name, tag, given = _parse(body["reference"])
         manifest = {"accelerator": "none", "env": {}, "command": [], "labels": {}, **(body.get("manifest") or {})}
-        digest = "sha256:" + hashlib.sha256(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        computed = "sha256:" + hashlib.sha256(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        digest = given or computed
         image = {"digest": digest, "manifest": manifest, "directory": body.get("directory")}
         for key, document in ((f"{name}@{digest}", image), (f"{name}:{tag}", {"digest": digest})):
             self._images[key] = document
@@ -94,6 +108,8 @@ class Registry:
             raise WorldError("unreachable", fault["message"])
         digest = digest or self._images.get(f"{name}:{tag}", {}).get("digest", "")
         image = self._images.get(f"{name}@{digest}")
+        if image is None and name in self.stand_ins:
+            image = {"digest": digest, "manifest": self.stand_ins[name], "directory": None}
         if image is None:
             raise WorldError("not_found", f"{reference}: not found")
         broken = self._faults.take("crash-loop", area="registry", reference=reference)
@@ -112,13 +128,14 @@ class World:
     def __init__(self, directory: Path, pace: Pace, assets: Sequence[Path] = ()) -> None:
         self.state = State(directory)
         self.faults = Faults(self.state)
+        self.registry, self.edge, self.doors = Registry(self.state, self.faults), Edge(self.state, self.faults), Doors()
         self.machines = Machines(self.state, self.faults, directory, pace, assets)
         self.clouds = Clouds(self.state, self.faults, pace.delay, self.machines.changed)
         self.device_flow = DeviceFlow(pace.delay)
 
     def app(self) -> web.Application:
         app, faults, buckets = web.Application(client_max_size=256 * 2**20), self.faults, Buckets(self.state)
-        edge, registry = Edge(self.state, faults), Registry(self.state, faults)
+        edge, registry = self.edge, self.registry
         routes: list[tuple[str, str, Handler]] = [
             ("POST", "/cloud/{provider}/{action}", lambda request, body: self.clouds.call(*_caller(request), body)),
             ("POST", "/objects/{provider}/{action}", lambda request, body: buckets.call(*_caller(request), body)),
@@ -186,9 +203,14 @@ async def serve(
         await world.machines.resume(world.clouds.machines)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
-        ready(f"http://127.0.0.1:{runner.addresses[0][1]}")
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        if assets:
+            world.edge.follow(world.doors.follow)
+            world.registry.stand_ins[HELM_JOB_IMAGE] = helm_job(assets, url)
+        ready(url)
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()
+        world.doors.close()
         await world.machines.close()
         world.state.commit()

@@ -25,7 +25,9 @@ def main(argv: Sequence[str] | None = None, plan: local.Plan | None = None) -> i
         from anycloud_supervisor import local
         from anycloud_supervisor.reports import Reports
 
-        return local.run(local.Request(given.port, given.sandbox), Reports(given.report), os.environ, plan)
+        return local.run(
+            local.Request(given.port, given.sandbox, given.kube_assets), Reports(given.report), os.environ, plan
+        )
     if given.what == "hosted":
         from anycloud_supervisor import hosted
 
@@ -51,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     local = commands.add_parser("local", help="run the installation on this machine")
     local.add_argument("--port", type=int)
     local.add_argument("--sandbox", action="store_true")
+    local.add_argument("--kube-assets", metavar="DIR", help="the sandbox's control planes run Kubernetes' own programs")
     local.add_argument("--report", type=int, metavar="FD", help="descriptor for progress as JSON lines")
     commands.add_parser("hosted", help="run the installation of this Pod")
     commands.add_parser("status", help="show the local installation's state file, with what still runs")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from anycloud_common.clock import SystemClock
 
-from anycloud_supervisor import files, leftovers, record, sandbox
+from anycloud_supervisor import files, kube_assets, leftovers, record, sandbox
 from anycloud_supervisor.envoy import Listen
 from anycloud_supervisor.failures import SupervisorError
 from anycloud_supervisor.life import live
@@ -33,10 +33,11 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 class Request(NamedTuple):
-    """What `api start` was asked for. `port` None takes the last one."""
+    """What `api start` was asked for. `port` None takes the last one; `kube_assets` is a folder of programs."""
 
     port: int | None
     sandbox: bool
+    kube_assets: str | None = None
 
 
 Plan = Callable[[Places, Path, str, str | None, Mapping[str, str]], Sequence[Step]]
@@ -82,6 +83,8 @@ def _second_start(request: Request, places: Places, reports: Reports) -> None:
     if bool(facts.get("sandbox")) != request.sandbox:
         kind = "without --sandbox" if request.sandbox else "with --sandbox"
         raise SupervisorError(f"{running}, {kind}; stop it first: `anycloud api stop`.")
+    if request.kube_assets and not facts.get("kubeAssets"):
+        raise SupervisorError(f"{running}, without --kube-assets; stop it first: `anycloud api stop`.")
     if request.port not in (None, urlsplit(url).port):
         raise SupervisorError(f"{running}; to change its port, stop it first: `anycloud api stop`.")
     reports.serving(url, pid, request.sandbox, already=True)
@@ -96,9 +99,12 @@ def _run_locked(request: Request, places: Places, reports: Reports, environ: Map
     if not sandbox.port_is_free(port):
         raise SupervisorError(f"Port {port} is in use; choose another one: `anycloud api start --port <port>`.")
     _prepare(places, request.sandbox)
+    if request.sandbox:
+        kube_assets.choose(places.sandbox, kube_assets.asked(request.kube_assets, environ), environ)
     url = f"http://{_HOST}:{port}"
     world = sandbox.world_url(places.sandbox) if request.sandbox else None
     facts = {"url": url, "sandbox": request.sandbox, "sandboxUrl": world, "dataDir": str(places.data)}
+    facts["kubeAssets"] = [str(folder) for folder in kube_assets.folders(places.sandbox, environ)]
     state = record.Record(places.state, facts, SystemClock())
 
     def serving() -> None:
@@ -177,7 +183,7 @@ def installation(places: Places, sockets: Path, url: str, world: str | None, env
     before: list[Step] = []
     if world is not None:
         env["ANYCLOUD_SANDBOX_URL"] = world
-        before = sandbox.sandbox_steps(places.sandbox, world, base)
+        before = sandbox.sandbox_steps(places.sandbox, world, base, kube_assets.folders(places.sandbox, environ))
     listen = Listen(_HOST, urlsplit(url).port or _DEFAULT_PORT)
     access_log = LogFile(places.logs / "access.log")
     access_log.rotate()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import shlex
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 from anycloud_common.settings import API_VERSION
 
@@ -19,10 +21,12 @@ from anycloud_supervisor.plan import Action, ProcessSpec, Step
 from anycloud_supervisor.probes import http, http_ok
 from anycloud_supervisor.services import python
 
+CHART = "ghcr.io/anycloud-sh/charts/anycloud-api"
 API_IMAGE = f"ghcr.io/anycloud-sh/api:{API_VERSION}"
-# The sandbox plays the chart itself, so there are no bytes to hash: its name and version stand for them.
+# There is no archive of the chart to hash (the sandbox plays it, or reads its folder): name and version stand for it.
 CHART_DIGEST = f"sha256:{hashlib.sha256(f'anycloud-api-{API_VERSION}'.encode()).hexdigest()}"
 SIGN_IN = "ghs_sandbox_demo"
+_CHART = Path(__file__).parents[3] / "deploy" / "charts" / "anycloud-api"
 _LOWEST, _HIGHEST = 20000, 32767  # below the ports that the system gives to outgoing connections
 
 
@@ -55,14 +59,19 @@ def port_is_free(port: int) -> bool:
         return True
 
 
-def sandbox_steps(directory: Path, url: str, env: Mapping[str, str]) -> list[Step]:
-    """The world, then the agent of its Nodes. SIGTERM is a power cut for the agent's containers: they end with it."""
+def sandbox_steps(directory: Path, url: str, env: Mapping[str, str], assets: Sequence[Path] = ()) -> list[Step]:
+    """The world, then the agent of its Nodes. SIGTERM is a power cut for the agent's containers: they end with it.
+
+    With `assets`, folders of Kubernetes' own programs, Helm installs the API's own chart.
+    Raises SupervisorError, OSError."""
     world, agent = directory / "world", directory / "agent"
     port = url.rpartition(":")[2]
     serve = python("anycloud_sandbox", "serve", "--state", str(world), "--port", port)
+    serve += [word for folder in assets for word in ("--kube-assets", str(folder))]
+    images = [_api_image(directory, bool(assets)), *([_api_chart()] if assets else [])]
     nodeagent = python("anycloud_sandbox", "nodeagent", "--state", str(agent), "--world", url)
     return [
-        Step([ProcessSpec("sandbox", serve, env, http_ok(f"{url}/faults"))], then=_register_api_image(url)),
+        Step([ProcessSpec("sandbox", serve, env, http_ok(f"{url}/faults"))], then=_register(url, images)),
         Step([ProcessSpec("nodeagent", nodeagent, env, _running)]),
     ]
 
@@ -71,22 +80,50 @@ async def _running() -> bool:
     return True
 
 
-def _register_api_image(url: str) -> Action:
-    """Makes the hosted API's image known: this very program, in hosted mode."""
+def _api_image(directory: Path, charted: bool) -> dict[str, Any]:
+    """The hosted API's image: this very program, in hosted mode. Its own chart starts each service by itself."""
+    manifest = {
+        "accelerator": "none",
+        "env": {},
+        "command": [sys.executable, "-m", "anycloud_supervisor", "hosted"],
+        "labels": {"sh.anycloud.api.version": API_VERSION, "sh.anycloud.api.chart-digest": CHART_DIGEST},
+    }
+    if charted:
+        manifest["env"] = {"PATH": f"{_programs(directory / 'api-image')}:/usr/local/bin:/usr/bin:/bin"}
+        account = "/var/run/secrets/kubernetes.io/serviceaccount"
+        manifest["paths"] = {"ANYCLOUD_SERVICEACCOUNT_DIR": account, "TMPDIR": "/tmp"}  # noqa: S108
+    return {"reference": API_IMAGE, "manifest": manifest}
+
+
+def _programs(image: Path) -> Path:
+    """What the chart finds in the image, for containers that are processes on this machine: `python`, whose gateway
+    listens at the Pod's address, as the network is everybody's; and `chown`, as all of them are one user."""
+    folder = image / "bin"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    listen = 'export ANYCLOUD_LISTEN="$ANYCLOUD_SANDBOX_ADDRESS:8080"'
+    for name, line in (("python", f'{listen}\nexec {shlex.quote(sys.executable)} "$@"'), ("chown", "exit 0")):
+        files.write(folder / name, f"#!/bin/sh\n{line}\n")
+        (folder / name).chmod(0o700)
+    return folder
+
+
+def _api_chart() -> dict[str, Any]:
+    if not (_CHART / "Chart.yaml").is_file():
+        raise SupervisorError(f"The API's chart isn't at {_CHART}: --kube-assets needs the project's own tree.")
+    return {"reference": f"{CHART}@{CHART_DIGEST}", "directory": str(_CHART)}
+
+
+def _register(url: str, images: Sequence[dict[str, Any]]) -> Action:
+    """Makes images (and charts, which are kept like them) known to the sandbox's registry."""
 
     async def register() -> None:
-        manifest = {
-            "accelerator": "none",
-            "env": {},
-            "command": [sys.executable, "-m", "anycloud_supervisor", "hosted"],
-            "labels": {"sh.anycloud.api.version": API_VERSION, "sh.anycloud.api.chart-digest": CHART_DIGEST},
-        }
-        try:
-            answer = await http("POST", f"{url}/registry/images", {"reference": API_IMAGE, "manifest": manifest})
-        except (OSError, HTTPException) as error:
-            raise SupervisorError("The sandbox ended while it was told of the API's image.") from error
-        if answer.status != 200:
-            raise SupervisorError(f"The sandbox refused the API's image: {_message(answer.body)}")
+        for image in images:
+            try:
+                answer = await http("POST", f"{url}/registry/images", image)
+            except (OSError, HTTPException) as error:
+                raise SupervisorError("The sandbox ended while it was told of the API's image.") from error
+            if answer.status != 200:
+                raise SupervisorError(f"The sandbox refused the API's image: {_message(answer.body)}")
 
     return register
 
