@@ -380,4 +380,4 @@ async def test_on_an_installer_lists_are_empty_and_creates_name_the_pool(tmp_pat
         assert (refused.status, refused.body["code"]) == (404, "DEPLOYMENT_NOT_FOUND")
         assert "training" in refused.body["message"]
         worker = await client.call("DeploymentJobs.DiscoverCandidate", deployment_id="dep-1")
-        assert (worker.status, worker.body["code"]) == (503, "WORKLOAD_UNAVAILABLE")
+        assert (worker.status, worker.body["code"]) == (401, "WORKLOAD_UNAUTHORIZED")

@@ -42,7 +42,8 @@ class NoKubernetes:
         _refuse()
 
     async def review(self, token: str) -> Holder | None:
-        _refuse()
+        """No token is a container's where there are no containers; that won't be otherwise in a moment."""
+        return None
 
     async def lines(
         self, namespace: str, pod: str, *, tail: int | None, previous: bool, follow: bool
