@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.world.assets import location
+from tests.world.vm import Network
 from tests.world.world import Json, World
 
 _WORLD: pytest.StashKey[World] = pytest.StashKey()
+_NETWORK: pytest.StashKey[Network] = pytest.StashKey()
 _numbers = itertools.count(1)
 
 
@@ -22,11 +24,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Node pools `steady` and `fragile`, with one VM each. Tests leave it as they found it."""
+def network(request: pytest.FixtureRequest) -> Iterator[Network]:
+    """Where all VMs of this run are."""
     if reason := location.absent():
         pytest.skip(reason)
-    with World(tmp_path_factory.mktemp("vms")) as made:
+    with Network() as made:
+        request.config.stash[_NETWORK] = made
+        yield made
+
+
+@pytest.fixture(scope="session")
+def world(request: pytest.FixtureRequest, network: Network) -> Iterator[World]:
+    """Node pools `steady` and `fragile`, with one VM each. Tests leave it as they found it."""
+    with World(network) as made:
         request.config.stash[_WORLD] = made
         for name in ("steady", "fragile"):
             made.ask_for_pool(name)
@@ -63,10 +73,16 @@ def deploy(world: World) -> Iterator[Callable[..., Json]]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
     report = yield
-    world = item.config.stash.get(_WORLD, None)
-    if report.failed and world is not None and "world" in getattr(item, "fixturenames", ()):
-        try:
-            report.sections.append(("the world", world.diagnose()))
-        except Exception as error:
-            report.sections.append(("the world", f"can't be looked at: {error!r}"))
+    if report.failed and "tests/world/" in item.path.as_posix():
+        world, network = item.config.stash.get(_WORLD, None), item.config.stash.get(_NETWORK, None)
+        for part in (world, network):
+            if part is not None:
+                report.sections.append((type(part).__name__, _told(part)))
     return report
+
+
+def _told(part: World | Network) -> str:
+    try:
+        return part.diagnose()
+    except Exception as error:
+        return f"can't be looked at: {error!r}"

@@ -1,8 +1,9 @@
-#!/usr/bin/python3
-"""What the VMs of the tests download in place of K3s: `k3s agent`, put together from the parts that K3s is made of.
+"""What the VMs of the tests download in place of K3s, put together from the parts that K3s is made of.
 
-It reads K3s's own configuration, trusts a server whose CA has the token's checksum, joins with the bootstrap token,
-imports the images that lie ready for it, and runs containerd and the kubelet. Both end with it, containers don't.
+`k3s agent` trusts a server whose CA has the token's checksum, joins with the bootstrap token, imports the images that
+lie ready for it, and runs containerd and the kubelet. `k3s server` runs a control plane (kine on SQLite, Kubernetes'
+own programs, K3s's own helm-controller) and is then its own agent. `k3s kubectl` is the admin's. Configuration, files,
+ports and tokens are K3s's. What it runs ends with it, containers don't.
 
 Different from K3s: certificates come from a request that the controllers approve, and there is neither a tunnel nor an
 overlay network; every Node translates the addresses of its Pods.
@@ -14,13 +15,14 @@ import base64
 import hashlib
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,42 +30,44 @@ import yaml
 
 Json = dict[str, Any]
 
+PROGRAMS = Path("/opt/k3s")
 CONFIG = Path("/etc/rancher/k3s/config.yaml")
+KUBECONFIG = Path("/etc/rancher/k3s/k3s.yaml")
+SERVER = Path("/var/lib/rancher/k3s/server")
 AGENT = Path("/var/lib/rancher/k3s/agent")
 SOCKET = "/run/k3s/containerd/containerd.sock"
 PAUSE = "docker.io/rancher/mirrored-pause:3.6"
 CTR = ["ctr", "--address", SOCKET, "--namespace", "k8s.io"]
+API_PORT = 6443
+
+children: list[subprocess.Popen[bytes]] = []
 
 
 def main() -> None:
-    if sys.argv[1:] != ["agent"]:
-        sys.exit("this k3s only knows `k3s agent`")
-    config = read_config()
-    for directory in (AGENT, Path(SOCKET).parent, Path("/etc/cni/net.d")):
-        directory.mkdir(parents=True, exist_ok=True)
-    server = urllib.parse.urlsplit(config["server"])
-    assert server.hostname and server.port, config["server"]
-    digest, _, token = config["token"].removeprefix("K10").partition("::")
-    authority = trusted_authority(server.hostname, server.port, digest)
-    write_files(config, authority, token)
+    if sys.argv[1:2] == ["kubectl"]:
+        os.environ["KUBECONFIG"] = str(KUBECONFIG)
+        os.execv(PROGRAMS / "kubectl", sys.argv[1:])
+    if sys.argv[1:] not in (["agent"], ["server"]):
+        sys.exit("this k3s only knows server, agent and kubectl")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    children = [subprocess.Popen(["containerd", "--config", AGENT / "containerd.toml", "--address", SOCKET])]
     try:
-        import_images()
-        children.append(subprocess.Popen(kubelet_command(config)))
-        wait_until((AGENT / "kubelet" / "kubelet-client-current.pem").exists, children)
+        config = read_config()
+        agent = serve(config) if sys.argv[1] == "server" else config
+        join(agent)
+        if sys.argv[1] == "server":
+            kubectl("label", "--overwrite", "node", config["node-name"], "node-role.kubernetes.io/control-plane=true")
         notify(b"READY=1")
         pid, status = os.wait()
         sys.exit(f"process {pid} ended with {status}")
     finally:
-        end(children)
+        for child in reversed(children):
+            child.terminate()
+            child.wait()
 
 
-def end(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Containers run on: each has a shim of its own."""
-    for child in reversed(children):
-        child.terminate()
-        child.wait()
+def start(command: list[str | Path], **more: Any) -> subprocess.Popen[bytes]:
+    children.append(subprocess.Popen(command, **more))
+    return children[-1]
 
 
 def read_config() -> Json:
@@ -71,6 +75,64 @@ def read_config() -> Json:
     for path in (CONFIG, *sorted(CONFIG.with_name("config.yaml.d").glob("*.yaml"))):
         config |= yaml.safe_load(path.read_text())
     return config
+
+
+def serve(config: Json) -> Json:
+    """Starts the control plane; gives the configuration by which this machine joins it."""
+    address = config["advertise-address"]
+    plane = SERVER / "plane"
+    if not (plane / "plane.json").exists():
+        make_plane(plane, config, address)
+    packed = {**os.environ, "PYTHONPATH": str(Path(sys.argv[0]).absolute())}
+    process = start([sys.executable, "-m", "anycloud_control_plane", plane], stdout=subprocess.PIPE, env=packed)
+    assert process.stdout is not None
+    if process.stdout.readline() != b"serving\n":
+        sys.exit("the control plane didn't start")
+    private(KUBECONFIG, (plane / "admin.kubeconfig").read_text())
+    ca = (SERVER / "tls/server-ca.crt").read_text()
+    token = f"K10{hashlib.sha256(ca.encode()).hexdigest()}::{config['agent-token']}"
+    return {**config, "server": f"https://{address}:{API_PORT}", "token": token}
+
+
+def make_plane(plane: Path, config: Json, address: str) -> None:
+    from anycloud_control_plane.certificates import Authority, key_pem
+
+    authority = Authority("k3s-server-ca")
+    for directory in (plane, SERVER / "tls"):
+        directory.mkdir(mode=0o700, parents=True)
+    private(plane / "ca.key", key_pem(authority.key))
+    for path in (plane / "ca.crt", SERVER / "tls/server-ca.crt"):
+        path.write_text(authority.pem)
+    plan = {
+        "host": address,
+        "port": API_PORT,
+        "store": "127.0.0.1:2379",
+        "folders": [str(PROGRAMS)],
+        "tokens": {"admin": secrets.token_hex(32), "node": config["agent-token"]},
+        "job_image": config["helm-job-image"],
+        "more": {},
+    }
+    private(plane / "plane.json", json.dumps(plan))
+
+
+def kubectl(*words: str) -> None:
+    command: list[str | Path] = [PROGRAMS / "kubectl", f"--kubeconfig={KUBECONFIG}", *words]
+    wait_until(lambda: subprocess.run(command, check=False).returncode == 0)
+
+
+def join(config: Json) -> None:
+    """Returns once this machine has its certificate."""
+    for directory in (AGENT, Path(SOCKET).parent, Path("/etc/cni/net.d")):
+        directory.mkdir(parents=True, exist_ok=True)
+    server = urllib.parse.urlsplit(config["server"])
+    assert server.hostname and server.port, config["server"]
+    digest, _, token = config["token"].removeprefix("K10").partition("::")
+    authority = trusted_authority(server.hostname, server.port, digest)
+    write_files(config, authority, token)
+    start(["containerd", "--config", AGENT / "containerd.toml", "--address", SOCKET])
+    import_images()
+    start(kubelet_command(config))
+    wait_until((AGENT / "kubelet" / "kubelet-client-current.pem").exists)
 
 
 def trusted_authority(host: str, port: int, digest: str) -> str:
@@ -166,7 +228,7 @@ def taint(text: str) -> dict[str, str]:
 
 def import_images() -> None:
     """As K3s takes what lies in agent/images. `names` there gives images the further names that Pods ask for."""
-    wait_until(lambda: not subprocess.run([*CTR, "version"], capture_output=True, check=False).returncode, [])
+    wait_until(lambda: subprocess.run([*CTR, "version"], capture_output=True, check=False).returncode == 0)
     for archive in sorted((AGENT / "images").glob("*.tar")):
         done = AGENT / f"{archive.name}.imported"
         if not done.exists():
@@ -177,9 +239,9 @@ def import_images() -> None:
         subprocess.run([*CTR, "images", "tag", "--force", *line.split()], check=True, stdout=subprocess.DEVNULL)
 
 
-def kubelet_command(config: Json) -> list[str]:
+def kubelet_command(config: Json) -> list[str | Path]:
     return [
-        "/opt/k3s/kubelet",
+        PROGRAMS / "kubelet",
         f"--config={AGENT / 'kubelet.json'}",
         f"--bootstrap-kubeconfig={AGENT / 'bootstrap.kubeconfig'}",
         f"--kubeconfig={AGENT / 'kubelet.kubeconfig'}",
@@ -195,10 +257,10 @@ def private(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def wait_until(done: Callable[[], bool], children: Sequence[subprocess.Popen[bytes]]) -> None:
+def wait_until(done: Callable[[], bool]) -> None:
     while not done():
         if any(child.poll() is not None for child in children):
-            sys.exit("containerd or the kubelet ended")
+            sys.exit("a part of K3s ended")
         time.sleep(0.1)
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 from anycloud_common.kube.names import pool_node_labels, pool_taint
 
+from tests.world.surroundings import AGENT
 from tests.world.test_pods import IDLE, container, running_pod, shell
 from tests.world.vm import until
 from tests.world.world import Json, World
@@ -16,13 +17,11 @@ from tests.world.world import Json, World
 Deploy = Callable[..., Json]
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
-AGENT = "/var/lib/rancher/k3s/agent"
 
 # Takes a Job and keeps it until somebody lets it go.
 _HOLD = """
-import pathlib, signal, sys, time
+import pathlib, time
 from anycloud_workflows import current_deployment
-signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 with current_deployment() as deployment:
     while True:
         job = deployment.next_job(timeout=5)
@@ -33,7 +32,8 @@ with current_deployment() as deployment:
             job.complete()
             job.cleanup()
 """
-HOLDER = {"command": ["python3.11", "-c", _HOLD]}
+# A shell hears of the container's end from its first moment on; Python would as process 1 be deaf while it starts.
+HOLDER = {"command": ["/bin/sh", "-c", "trap 'kill -9 $!; exit 0' TERM; python3.11 -c \"$0\" & wait $!", _HOLD]}
 
 
 def condition(node: Json, kind: str = "Ready") -> str:
@@ -176,8 +176,8 @@ def test_a_job_on_a_node_without_power_waits_for_it_and_is_offered_again_when_th
     job = world.submit(made)
     world.wait_for_job(job, "running")
     pod, node = world.pod(made), world.node(fragile)
-    machine = world.hypervisor.machine_id(world.vm(node))
-    world.hypervisor.cut(machine)
+    vm = world.vm(node)
+    world.hypervisor.cut(vm)
     try:
         unreachable = {(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")}
         until(lambda: unreachable <= taints(world.node(fragile)), 90, "the controllers' taints", 0.5)
@@ -188,7 +188,7 @@ def test_a_job_on_a_node_without_power_waits_for_it_and_is_offered_again_when_th
         assert world.job_states(job).count("retrying") == 0
         assert world.find_pod(pod) is not None
     finally:
-        world.hypervisor.boot(machine)
+        world.hypervisor.boot(vm)
     after = world.wait_for_pool("fragile")
     back = world.node(after)
     assert (back["metadata"]["uid"], condition(back)) == (node["metadata"]["uid"], "True")

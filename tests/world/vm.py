@@ -47,14 +47,18 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Network:
-    """A bridge for the VMs of one run: `with Network() as network`. `gateway` is this computer's address on it."""
+    """A bridge for the VMs of one run: `with Network() as network`. `gateway` is this computer's address on it.
+
+    Processes that work below `host`, or are told of it, end with the run at the latest."""
 
     def __init__(self) -> None:
         self.number = f"{random.SystemRandom().randrange(16**4):04x}"
         self.bridge = f"{_PREFIX}-{self.number}"
         self.directory = _DISKS / self.number
+        self.host = self.directory / "host"
         self.subnet = _free_subnet()
         self.gateway = f"{self.subnet}.1"
+        self.vms: list[VM] = []  # that have a disk
         self._next = 10
         self._lock: IO[str] | None = None
 
@@ -63,7 +67,7 @@ class Network:
         _DISKS.mkdir(mode=0o700, exist_ok=True)
         self._lock = _lock_file(self.number).open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.directory.mkdir(mode=0o700)
+        self.host.mkdir(mode=0o700, parents=True)
         _ip("link", "add", self.bridge, "type", "bridge")
         _ip("addr", "add", f"{self.gateway}/24", "dev", self.bridge)
         _ip("link", "set", self.bridge, "up")
@@ -79,7 +83,11 @@ class Network:
     def vm(self, name: str, user_data: bytes, *, bind: Sequence[tuple[Path, str]] = ()) -> VM:
         """A machine that is off. `bind` are files and folders of this computer that it can read."""
         self._next += 1
-        return VM(self, name, self._next - 1, user_data, bind)
+        self.vms.append(VM(self, name, self._next - 1, user_data, bind))
+        return self.vms[-1]
+
+    def diagnose(self) -> str:
+        return "\n".join(f"== VM {vm.name}\n{vm.diagnose()}" for vm in self.vms)
 
 
 class VM:
@@ -159,6 +167,7 @@ class VM:
     def destroy(self) -> None:
         self.cut()
         shutil.rmtree(self.directory, ignore_errors=True)
+        self.network.vms.remove(self)
 
     def run(self, *words: str, check: bool = True, seconds: float = 30) -> str:
         """What a command prints that runs in it, as root, in all of its namespaces."""
@@ -261,6 +270,7 @@ def kill_all(find: Callable[[], list[int]]) -> None:
 
 
 def _remove_run(number: str) -> None:
+    kill_all(partial(_processes_about, str(_DISKS / number)))
     machines = {path.name for path in _NAMESPACES.glob(f"{_PREFIX}-{number}-*")}
     machines |= {path.name for controller in _controllers() for path in controller.glob(f"{_PREFIX}-{number}-*")}
     for machine in machines:
@@ -302,6 +312,17 @@ def _processes_in(machine: str) -> list[int]:
             with contextlib.suppress(OSError):
                 found.update(map(int, path.read_text().split()))
     return sorted(found)
+
+
+def _processes_about(directory: str) -> list[int]:
+    """Those that work in a folder or were told of it; never this one."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            told = (process / "cmdline").read_bytes() + b"\0" + (process / "environ").read_bytes()
+            if f"{directory}/".encode() in told or str((process / "cwd").readlink()).startswith(f"{directory}/"):
+                found.append(int(process.name))
+    return [pid for pid in found if pid != os.getpid()]
 
 
 def _leader(machine: str) -> int | None:

@@ -3,7 +3,6 @@ the API as processes of this computer under the account and role of its chart.""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -19,14 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from anycloud_nodepool.domain import pins
-
 from tests.contract.world import CREDENTIAL, SIGN_IN, Api
 from tests.kube import helm
 from tests.kube.assets.location import locate
 from tests.support.control_plane import ControlPlane, free_port
 from tests.support.sandbox import Sandbox
-from tests.world.hypervisor import K3S, Hypervisor, image_names
+from tests.world.assets import images
+from tests.world.hypervisor import Hypervisor
+from tests.world.surroundings import Surroundings
 from tests.world.vm import VM, Network, until
 
 Json = dict[str, Any]
@@ -42,10 +41,12 @@ _FLAGS = {"kube-controller-manager": ["--node-monitor-period=1s", "--node-monito
 
 
 class World:
-    """`with World(directory) as world`. Times that tests print are in `seconds`."""
+    """`with World(network) as world`. `seconds` says how long its parts took to start."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.directory = network.host / "world"
+        self.directory.mkdir()
         self.seconds: dict[str, float] = {}
         self._parts = ExitStack()
         self._api: subprocess.Popen[bytes] | None = None
@@ -61,14 +62,14 @@ class World:
 
     def _start(self) -> None:
         began = time.monotonic()
-        self.network = self._parts.enter_context(Network())
         self.plane = ControlPlane(self.directory / "plane", host=self.network.gateway, flags=_FLAGS)
         self._parts.enter_context(self.plane)
         self.seconds["control plane"] = time.monotonic() - began
         self.sandbox = Sandbox(self.directory, delay=1.0, agent=False)
         self._parts.callback(self.sandbox.stop)
         self.sandbox.start_world()
-        self.hypervisor = Hypervisor(self.network, self.sandbox.url, self.directory, self._register_image())
+        self._surroundings = Surroundings(self.directory, self._register_image())
+        self.hypervisor = Hypervisor(self.network, self.sandbox.url, self._surroundings)
         self._parts.callback(self.hypervisor.stop)
         self.hypervisor.start()
         self._grant()
@@ -258,7 +259,6 @@ class World:
         """What helps whoever reads of a failure."""
         parts = [self.kubectl("get", "nodes,pods", "-A", "-o", "wide")]
         parts.append(self.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp")[-4000:])
-        parts += [f"== VM {vm.name}\n{vm.diagnose()}" for vm in self.hypervisor.vms.values() if vm.directory.exists()]
         parts.append(f"== API\n{self._log()[-4000:]}")
         return "\n".join(parts)
 
@@ -269,14 +269,16 @@ class World:
         return f"http://{self.network.gateway}:{self._port}"
 
     def _register_image(self) -> dict[str, str]:
+        """The image under the name that Pods ask for: the sandbox's registry has digests of its own making."""
         manifest = {"accelerator": "none", "env": {}, "command": [], "labels": {}}
         body = {"reference": IMAGE, "manifest": manifest}
         digest = self.sandbox.call("POST", "/registry/images", body)["digest"]
-        return image_names(IMAGE, digest)
+        return {f"docker.io/{IMAGE.rpartition(':')[0]}@{digest}": images.WORKER}
 
     def _grant(self) -> None:
         """What the chart installs of the API's own authority, and the files that its Pod has."""
         self._port = free_port()
+        sha256 = self._surroundings.sha256
         self.plane.ensure("/api/v1/namespaces", {"metadata": {"name": helm.NAMESPACE}})
         accounts = f"/api/v1/namespaces/{helm.NAMESPACE}/serviceaccounts"
         self.plane.ensure(accounts, {"metadata": {"name": ACCOUNT}})
@@ -300,7 +302,7 @@ class World:
             "namespace": helm.NAMESPACE,
             "values.json": json.dumps(given),
             # The one thing that is not the product's own: K3s itself is not to be had here, nor its checksum.
-            "sitecustomize.py": _pinned(),
+            "sitecustomize.py": f"from anycloud_nodepool.domain import pins\npins.K3S_SHA256 = {sha256!r}\n",
         }
         for name, text in files.items():
             (self.directory / name).touch(0o600)
@@ -333,8 +335,3 @@ class World:
 
     def _log(self) -> str:
         return (self.directory / "api.log").read_text(errors="replace")
-
-
-def _pinned() -> str:
-    digest = hashlib.sha256(K3S.read_bytes()).hexdigest()
-    return f"from {pins.__name__.rpartition('.')[0]} import pins\npins.K3S_SHA256 = {digest!r}\n"
