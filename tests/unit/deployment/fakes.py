@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -132,6 +133,7 @@ class FakeCluster:
         self.job_pods_of: dict[str, list[JobPodFact]] = {}
         self.job_changed: Callable[[str], None] = lambda run: None
         self.started: list[str] = []  # the runs whose containers began, in their order
+        self.made: Counter[str] = Counter()  # objects by kind
         self.before_read: Callable[[], Any] | None = None
         self._numbers = itertools.count(1)
 
@@ -150,6 +152,7 @@ class FakeCluster:
             raise Foreign(kind, metadata["namespace"], metadata["name"])
         if existing is None:
             self.objects[key] = _Object(f"{kind.lower()}-{next(self._numbers)}", body)
+            self.made[kind] += 1
             self._control(kind, metadata["name"])
             self._written("create", kind)
         found = self._native(*key)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +34,19 @@ URL = "http://127.0.0.2:7000"
 NO_CONTEXT: Any = None
 
 
+@cache
+def _migrated() -> Path:
+    """A database as the migrations leave it, made once."""
+    path = Path(tempfile.mkdtemp()) / "deployment.sqlite"
+    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
+    migrate_service(path, "deployment")
+    return path
+
+
 class Rig:
     def __init__(self, directory: Path) -> None:
         self.path = directory / "deployment.sqlite"
-        migrate_service(self.path, "deployment")
+        shutil.copy(_migrated(), self.path)
         self.cipher = Cipher.load(directory / "cipher.key")
         self.clock = ManualClock()
         self.cluster, self.pools = FakeCluster(), FakePools()
