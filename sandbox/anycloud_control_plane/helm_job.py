@@ -35,7 +35,7 @@ class HelmJob:
         self._kubeconfig.write_text(self._connection())
         revision, state = self._release()
         if words[0] == "delete":
-            return 0 if not revision else self._helm("uninstall", self._name, "--namespace", self._namespace, "--wait")
+            return 0 if not revision else self._helm("uninstall", self._name, "--namespace", self._namespace)
         expected = int(self._env.get("EXPECTED_RELEASE_REVISION") or revision)
         if expected != revision:
             print(f"Current release revision {revision} does not match expected revision {expected}")
@@ -44,10 +44,12 @@ class HelmJob:
 
     def _install(self, state: str, given: Sequence[str]) -> int:
         policy = self._env.get("FAILURE_POLICY", "reinstall")
+        if state == "pending-install":  # cut off
+            state = "failed"
         if state == "failed" and policy == "abort":
             print("Release status is 'failed' and failure policy is 'abort'; waiting for operator intervention")
             return _REFUSED
-        if state == "pending-install" or (state == "failed" and policy == "reinstall"):
+        if state == "failed" and policy == "reinstall":
             self._helm("uninstall", self._name, "--namespace", self._namespace, "--wait")
             state = ""
         elif state.startswith("pending-"):  # an upgrade that was cut off: its release counts as none

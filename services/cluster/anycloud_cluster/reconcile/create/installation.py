@@ -16,7 +16,9 @@ _REPAIRED: Final = "release.begun-anew"
 
 
 async def trouble(work: Work, kubernetes: Cluster) -> str | None:
-    """Why there is no Pod of the API yet, in Helm's words; None while nothing went wrong. Raises Permanent."""
+    """Why there is no Pod of the API yet, in Helm's words; None while nothing went wrong. Raises Permanent.
+
+    Kubernetes removes the Pods of a Job that gives up: then the words from before count."""
     job = await kubernetes.get("Job", helm.JOB, charts.NAMESPACE)
     if job is None:
         return None
@@ -24,7 +26,7 @@ async def trouble(work: Work, kubernetes: Cluster) -> str | None:
     if not helm.gave_up(job):
         return reason
     records = await kubernetes.list("Secret", names.NAMESPACE_API, helm.RECORDS)
-    reason = reason or "Helm couldn't install the API's chart, and its Job has ended."
+    reason = reason or work.cluster.last_error or "Helm couldn't install the API's chart, and its Job has ended."
     if not helm.never_ran(records):
         return reason
     await _note(work, reason)
