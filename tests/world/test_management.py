@@ -31,7 +31,6 @@ Json = dict[str, Any]
 Phase = Callable[[Work], Awaitable[Step]]
 
 CLUSTER = "cl-abcdefghijkl"
-SECONDS = 120.0
 
 
 class Management:
@@ -69,7 +68,7 @@ class Management:
             assert isinstance(step, Next | Wait), step
             return isinstance(step, Next)
 
-        until(lambda: asyncio.run(one()), SECONDS, f"the end of {phase.__module__}", 0.5)
+        until(lambda: asyncio.run(one()), f"the end of {phase.__module__}", 0.5)
 
     def identity(self) -> str:
         """UID of the cluster, asked with the installer's connection."""
@@ -205,7 +204,7 @@ def test_a_pools_vm_joins_the_server_that_the_product_made(
     asyncio.run(ask(lambda kube: kube.create("Secret", secret)))
     try:
         vm.boot(surroundings.serve)
-        node = until(ready, SECONDS, "the Node", 0.5)
+        node = until(ready, "the Node", 0.5)
     finally:
         surroundings.close(vm)
         vm.destroy()

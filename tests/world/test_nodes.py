@@ -54,7 +54,7 @@ def let_go(world: World, deployment: Json) -> None:
         except RuntimeError:  # it is being replaced
             return False
 
-    until(touched, 90, "a container", 0.5)
+    until(touched, "a container", 0.5)
 
 
 @contextmanager
@@ -115,11 +115,11 @@ def test_a_taint_that_ends_pods_ends_them_gracefully_and_others_wait_until_it_is
     made = deploy(fragile, **shell("trap 'echo told; exit 0' TERM; echo up; while :; do sleep 0.1; done"))
     pod = world.pod(made)
     with world.following(pod) as lines:
-        until(lambda: "up" in lines, 30, "the first line")
+        until(lambda: "up" in lines, "the first line")
         with tainted(world, world.node(fragile), "test/leave=now:NoExecute"):
-            until(lambda: world.find_pod(pod) is None, 60, "the end of the Pod")
+            until(lambda: world.find_pod(pod) is None, "the end of the Pod")
             assert "told" in lines
-            waiting = until(lambda: world.pods(made), 30, "the next Pod")[-1]
+            waiting = until(lambda: world.pods(made), "the next Pod")[-1]
             assert waiting["status"]["phase"] == "Pending"
             assert not world.deployment(made["id"])["status"]["ready"]
     world.wait_for_deployment(made["id"])
@@ -150,7 +150,7 @@ def test_a_job_whose_container_ended_is_offered_again(world: World, steady: Json
     vm = world.vm(world.node(steady))
     tasks = vm.run("ctr", "--address", "/run/k3s/containerd/containerd.sock", "-n", "k8s.io", "tasks", "list")
     vm.run("kill", "-KILL", next(line.split()[1] for line in tasks.splitlines() if line.startswith(name)))
-    until(lambda: "retrying" in world.job_states(job), 90, "another try", 0.5)
+    until(lambda: "retrying" in world.job_states(job), "another try", 0.5)
     let_go(world, made)
     assert world.wait_for_job(job)["state"] == "completed"
 
@@ -164,7 +164,7 @@ def test_a_job_whose_pod_was_removed_by_force_is_offered_again_once_the_kubelet_
     world.wait_for_job(job, "running")
     about = world.pod(made)["metadata"]
     world.kubectl("delete", "pod", "-n", about["namespace"], about["name"], "--force", "--grace-period=0")
-    until(lambda: "retrying" in world.job_states(job), 90, "another try", 0.5)
+    until(lambda: "retrying" in world.job_states(job), "another try", 0.5)
     let_go(world, made)
     assert world.wait_for_job(job)["state"] == "completed"
 
@@ -180,9 +180,9 @@ def test_a_job_on_a_node_without_power_waits_for_it_and_is_offered_again_when_th
     world.hypervisor.cut(vm)
     try:
         unreachable = {(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")}
-        until(lambda: unreachable <= taints(world.node(fragile)), 90, "the controllers' taints", 0.5)
+        until(lambda: unreachable <= taints(world.node(fragile)), "the controllers' taints", 0.5)
         assert condition(world.node(fragile)) == "Unknown"
-        until(lambda: world.pool("fragile")["capacity"]["readyVmCount"] == 0, 30, "what the pool says of it")
+        until(lambda: world.pool("fragile")["capacity"]["readyVmCount"] == 0, "what the pool says of it")
         # Silence proves nothing: the container may be running on.
         assert world.job(job)["state"] == "running"
         assert world.job_states(job).count("retrying") == 0
@@ -192,8 +192,8 @@ def test_a_job_on_a_node_without_power_waits_for_it_and_is_offered_again_when_th
     after = world.wait_for_pool("fragile")
     back = world.node(after)
     assert (back["metadata"]["uid"], condition(back)) == (node["metadata"]["uid"], "True")
-    assert not any(key == UNREACHABLE for key, _ in taints(back))
-    until(lambda: "retrying" in world.job_states(job), 90, "another try", 0.5)
+    until(lambda: not unreachable & taints(world.node(after)), "the end of the taints")
+    until(lambda: "retrying" in world.job_states(job), "another try", 0.5)
     let_go(world, made)
     assert world.wait_for_job(job)["state"] == "completed"
 
@@ -208,10 +208,10 @@ def test_a_node_goes_after_its_vm_and_nothing_of_the_pool_stays(world: World) ->
     vm = world.vm(node)
     path = f"/api/v1/nodes/{node['metadata']['name']}"
     world.api.ask("DELETE", "/node-pools/doomed")
-    until(lambda: world.plane.find(path) is None, 90, "the end of the Node", 0.02)
+    until(lambda: world.plane.find(path) is None, "the end of the Node", 0.02)
     assert world.machine_state(vm) == "terminated"
-    until(lambda: not vm.directory.exists(), 30, "the end of its disk")
-    until(lambda: not _left(world, pool), 90, "the end of the pool's Namespace", 0.5)
+    until(lambda: not vm.directory.exists(), "the end of its disk")
+    until(lambda: not _left(world, pool), "the end of the pool's Namespace", 0.5)
 
 
 def _left(world: World, pool: Json) -> list[str]:

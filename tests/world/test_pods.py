@@ -91,7 +91,7 @@ def test_a_container_that_takes_more_memory_than_its_limit_is_ended_and_started_
 ) -> None:
     script = "echo begun; python3.11 -c 'x = bytearray(200 << 20)'; echo ended with $?; sleep 600"
     made = deploy(steady, wait=False, dockerOptions={"memory": "64m"}, command=["/bin/sh", "-c", f"exec {script[12:]}"])
-    ended = until(lambda: last_end(world, made), 60, "the end of the container")
+    ended = until(lambda: last_end(world, made), "the end of the container")
     assert ended["reason"] == "OOMKilled"
 
 
@@ -149,7 +149,7 @@ def test_a_kubelet_that_starts_again_leaves_the_container_and_gives_it_a_fresh_t
             return None
         return found if found["jti"] != before["jti"] else None
 
-    after = until(renewed, 150, "a fresh token", 1)
+    after = until(renewed, "a fresh token", 1)
     assert after["iat"] > before["iat"]
     assert after["kubernetes.io"]["pod"] == before["kubernetes.io"]["pod"]
     now = container(world.pod(made))
@@ -164,9 +164,9 @@ def test_the_token_of_a_deleted_pod_is_refused(world: World, steady: Json, deplo
     token = world.run_in(pod, "cat", WORKLOAD_TOKEN_PATH)
     assert reviewed(world, token)["authenticated"]
     world.remove(made["id"])
-    until(lambda: world.find_pod(pod) is None, 60, "the end of the Pod")
+    until(lambda: world.find_pod(pod) is None, "the end of the Pod")
     # The API server remembers a verdict for up to ten seconds.
-    until(lambda: not reviewed(world, token).get("authenticated"), 30, "the end of the token", 0.5)
+    until(lambda: not reviewed(world, token).get("authenticated"), "the end of the token", 0.5)
 
 
 # Readiness
@@ -176,7 +176,7 @@ def test_the_token_of_a_deleted_pod_is_refused(world: World, steady: Json, deplo
 def test_a_readiness_probe_decides_when_a_deployment_is_ready(world: World, steady: Json, deploy: Deploy) -> None:
     probe = {"exec": {"command": ["cat", "/tmp/ready"]}, "periodSeconds": 1}
     made = deploy(steady, wait=False, readinessProbe=probe, **IDLE)
-    pod = until(lambda: running_pod(world, made), 60, "the container")
+    pod = until(lambda: running_pod(world, made), "the container")
     before = world.deployment(made["id"])
     assert (before["status"]["state"], before["status"]["ready"]) == ("starting", False)
     world.run_in(pod, "touch", "/tmp/ready")
@@ -187,7 +187,7 @@ def test_a_readiness_probe_decides_when_a_deployment_is_ready(world: World, stea
         found = dict(world.deployment(made["id"])["status"])
         return found if not found["ready"] else None
 
-    assert until(lost, 60, "the loss of readiness")["state"] == "running"
+    assert until(lost, "the loss of readiness")["state"] == "running"
 
 
 def running_pod(world: World, deployment: Json) -> Json | None:
@@ -213,7 +213,7 @@ def test_an_upgrade_never_has_two_pods_at_once(world: World, steady: Json, deplo
             pods = [pod for pod in world.pods(made) if pod["metadata"]["uid"] != old["metadata"]["uid"]]
             return pods[0] if pods and world.deployment(made["id"])["status"]["ready"] else None
 
-        until(replaced, 90, "the new Pod")
+        until(replaced, "the new Pod")
         events = seen()
     alive: set[str] = {old["metadata"]["uid"]}
     for event in events:
@@ -235,13 +235,13 @@ def test_the_end_of_a_pod_is_told_to_its_process_and_forced_after_the_grace(
     pod = world.pod(made)
     about = pod["metadata"]
     with world.following(pod) as lines:
-        until(lambda: "up" in lines, 30, "the first line")
+        until(lambda: "up" in lines, "the first line")
         path = f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}"
         began = time.monotonic()
         world.plane.call("DELETE", path, {"gracePeriodSeconds": 3})
-        until(lambda: world.find_pod(pod) is None, 60, "the end of the Pod")
+        until(lambda: world.find_pod(pod) is None, "the end of the Pod")
         took = time.monotonic() - began
-        until(lambda: "asked to end" in lines, 10, "the last line")
+        until(lambda: "asked to end" in lines, "the last line")
     assert took >= 2.5
 
 
@@ -258,7 +258,7 @@ def test_a_crashed_container_starts_again_with_its_binds_and_its_last_lines_are_
     made = deploy(
         steady, dockerOptions={"binds": ["/data"]}, **shell(script + "trap 'exit 0' TERM; while :; do sleep 0.1; done")
     )
-    third = until(lambda: (found := container(world.pod(made)))["restartCount"] == 2 and found, 90, "the third run")
+    third = until(lambda: (found := container(world.pod(made)))["restartCount"] == 2 and found, "the third run")
     assert third["lastState"]["terminated"]["exitCode"] == 42
     assert any("this is run 3" in line for line in world.logs(made))
     assert any("this is run 2" in line for line in world.logs(made, previous="true"))
@@ -279,8 +279,8 @@ def test_a_container_that_always_ends_is_started_ever_later_and_the_deployment_s
                     return dict(status)
         return None
 
-    until(backing_off, 90, "the back-off")
-    said = until(lambda: _told_of_crash(world, made), 30, "the reason in the status")
+    until(backing_off, "the back-off")
+    said = until(lambda: _told_of_crash(world, made), "the reason in the status")
     assert "3" in said or "CrashLoop" in said
 
 

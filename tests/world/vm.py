@@ -28,6 +28,7 @@ from tests.world.assets import location
 
 T = TypeVar("T")
 
+PATIENCE = 150.0  # for what takes seconds on a computer that has nothing else to do
 METADATA_ADDRESS = "169.254.169.254"
 _DISKS = Path("/var/tmp/anycloud-world")  # a plain file system: overlays can't lie on an overlay
 _PREFIX = "acw"
@@ -232,14 +233,19 @@ class VM:
         _ip(*inside, "route", "add", "default", "via", self.network.gateway)
 
 
-def until(look: Callable[[], T | None], seconds: float, what: str, pause: float = 0.1) -> T:
-    """The first answer that is true. Raises TimeoutError that says what didn't come."""
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
+def until(look: Callable[[], T | None], what: str, pause: float = 0.1) -> T:
+    """The first answer that is true; no answer at all is none yet. Raises TimeoutError that says what didn't come."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        reason = ""
+        try:
+            if found := look():
+                return found
+        except OSError as error:
+            reason = f": {error!r}"
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+            raise TimeoutError(f"{what}: not within {PATIENCE:.0f} s{reason}")
         time.sleep(pause)
-    return found
 
 
 def remove_leftovers() -> None:

@@ -32,8 +32,6 @@ Json = dict[str, Any]
 
 IMAGE = "anycloud-world/worker:1"
 ACCOUNT = "anycloud-api"
-START_SECONDS = 100.0
-READY_SECONDS = 90.0
 TREE = Path(__file__).parents[2]
 
 # Short enough to wait for in a test, long enough for a busy computer.
@@ -92,12 +90,12 @@ class World:
                 cwd=self.directory,
                 env=self._environment(),
             )
-        until(self._serves, START_SECONDS, "the API")
+        until(self._serves, "the API")
         token = Api(self.url, SIGN_IN).ask("POST", "/api-token")["token"]
         self.api = Api(self.url, str(token))
         # Right after the start a service may still be looking for its neighbour, and says so with 503.
         for path in ("/node-pools", "/deployments"):
-            until(partial(self._answers, path), START_SECONDS, path)
+            until(partial(self._answers, path), path)
 
     def end_api(self) -> None:
         if self._api is not None and self._api.poll() is None:
@@ -113,7 +111,7 @@ class World:
         self.api.ask("POST", "/node-pools", {"name": name, "credentialName": "aws", **place})
 
     def pool(self, name: str) -> Json:
-        return dict(self.api.ask("GET", f"/node-pools/{name}")["nodePool"])
+        return dict(self._get(f"/node-pools/{name}")["nodePool"])
 
     def wait_for_pool(self, name: str) -> Json:
         """The pool, once all of its VMs have joined."""
@@ -126,7 +124,7 @@ class World:
             complete = found["capacity"]["readyVmCount"] == found["minVmCount"]
             return found if found["state"] == "running" and complete else None
 
-        return until(running, READY_SECONDS, f"node pool {name}", 0.3)
+        return until(running, f"node pool {name}", 0.3)
 
     def deploy(self, name: str, pool: str, *, wait: bool = True, **more: Any) -> Json:
         """A Deployment of the worker's image, once it is ready."""
@@ -135,14 +133,14 @@ class World:
         return self.wait_for_deployment(made["id"]) if wait else made
 
     def deployment(self, name: str) -> Json:
-        return dict(self.api.ask("GET", f"/deployments/{name}")["deployment"])
+        return dict(self._get(f"/deployments/{name}")["deployment"])
 
     def wait_for_deployment(self, name: str) -> Json:
         def ready() -> Json | None:
             found = self.deployment(name)
             return found if found["status"]["ready"] else None
 
-        return until(ready, READY_SECONDS, f"Deployment {name}", 0.2)
+        return until(ready, f"Deployment {name}", 0.2)
 
     def remove(self, name: str) -> None:
         self.api.ask("DELETE", f"/deployments/{name}")
@@ -152,11 +150,11 @@ class World:
         return str(self.api.ask("POST", "/workloads", {"deployment": deployment["id"]})["id"])
 
     def job(self, job: str) -> Json:
-        return dict(self.api.ask("GET", f"/workloads/{job}")["workload"])
+        return dict(self._get(f"/workloads/{job}")["workload"])
 
     def job_states(self, job: str) -> list[str]:
         """What has happened to the Job."""
-        return [str(event["state"]) for event in self.api.ask("GET", f"/workloads/{job}")["events"]]
+        return [str(event["state"]) for event in self._get(f"/workloads/{job}")["events"]]
 
     def wait_for_job(self, job: str, *states: str) -> Json:
         """The Job, once it is in one of the states; without any, once it is over."""
@@ -166,7 +164,7 @@ class World:
             found = self.job(job)
             return found if found["state"] in wanted else None
 
-        return until(there, 90, f"Job {job} {' or '.join(wanted)}", 0.2)
+        return until(there, f"Job {job} {' or '.join(wanted)}", 0.2)
 
     # The cluster, as its admin sees it
 
@@ -329,6 +327,18 @@ class World:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
+
+    def _get(self, path: str) -> Json:
+        """The answer, when there is one: 503 asks to come again in a moment."""
+
+        def answered() -> Json | None:
+            answer = self.api.call("GET", path)
+            if answer.status_code == 503:
+                return None
+            assert answer.is_success, f"{path}: {answer.status_code} {answer.text}"
+            return dict(answer.json())
+
+        return until(answered, path)
 
     def _answers(self, path: str) -> bool:
         return self.api.call("GET", path).is_success

@@ -61,11 +61,19 @@ def provide(directory: Path, make: Callable[[Path], None]) -> None:
         return
     began = time.monotonic()
     print(f"{directory.name} …", flush=True)
-    with tempfile.TemporaryDirectory(prefix=".building-", dir=directory.parent) as scratch:
-        made = Path(scratch) / directory.name
-        made.mkdir(mode=0o755)
-        make(made)
-        made.rename(directory)
+    for attempts_left in (1, 0):
+        with tempfile.TemporaryDirectory(prefix=".building-", dir=directory.parent) as scratch:
+            made = Path(scratch) / directory.name
+            made.mkdir(mode=0o755)
+            try:
+                make(made)
+            except subprocess.CalledProcessError as error:
+                if not attempts_left:
+                    raise
+                print(f"{error}; once more", flush=True)  # a download may break off
+                continue
+            made.rename(directory)
+            break
     print(f"{directory.name}: {time.monotonic() - began:.0f} s", flush=True)
 
 
