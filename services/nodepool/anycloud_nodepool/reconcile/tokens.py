@@ -37,7 +37,11 @@ async def renew(scope: Scope) -> Outcome:
     old = [attempt for attempt in waiting if attempt.token_expires_at < late]
     if old:
         secrets = await scope.tools.store.read(partial(attempts.sealed, attempt_ids=[a.id for a in old]))
-        old = [attempt for attempt in old if attempt.id in secrets]
+        # Between making and recording, a new Secret must count as one whose UID isn't known, or it would outlive its VM.
+        old = [replace(attempt, token_uid=None) for attempt in old if attempt.id in secrets]
+        for attempt in old:
+            scope.put(attempt)
+        await scope.flush()
         _, failures = await scope.each(old, lambda attempt: _replace(scope, attempt, secrets[attempt.id]))
         await scope.flush()
         if failures:
@@ -63,7 +67,7 @@ def open_token(scope: Scope, attempt: Attempt, sealed: Sealed) -> str:
 
 async def _replace(scope: Scope, attempt: Attempt, sealed: Sealed) -> None:
     await _delete(scope, attempt)
-    scope.put(await make(scope, replace(attempt, token_uid=None), sealed))
+    scope.put(await make(scope, attempt, sealed))
 
 
 async def _delete(scope: Scope, attempt: Attempt) -> None:
