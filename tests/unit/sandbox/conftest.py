@@ -33,10 +33,10 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def management(sandbox: Sandbox) -> Management:
-    return asyncio.run(_furnish(sandbox))
+    return asyncio.run(furnish(sandbox))
 
 
-async def _furnish(sandbox: Sandbox) -> Management:
+async def furnish(sandbox: Sandbox) -> Management:
     """A management machine that machines may join with JOIN, and the pool Node `pool-1`."""
     made = await sandbox.management()
     async with api_client(made) as api:
