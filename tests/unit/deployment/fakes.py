@@ -134,6 +134,7 @@ class FakeCluster:
         self.job_changed: Callable[[str], None] = lambda run: None
         self.started: list[str] = []  # the runs whose containers began, in their order
         self.made: Counter[str] = Counter()  # objects by kind
+        self.slow_kubelets = False  # a Job's Pod goes only when its kubelet is done
         self.before_read: Callable[[], Any] | None = None
         self._numbers = itertools.count(1)
 
@@ -307,10 +308,19 @@ class FakeCluster:
         del self.objects["Job", namespace, run]
         self._job_gone(run)
 
+    def kubelet_is_done(self, run: str) -> None:
+        """A run's Pod that is being deleted has ended, and goes."""
+        left = [pod for pod in self.job_pods_of.pop(run, []) if not pod.deleting]
+        if left:
+            self.job_pods_of[run] = left
+        self.job_changed(run)
+
     def _job_gone(self, run: str) -> None:
         self.batch.pop(run, None)
         if self.controllers:
-            self.job_pods_of.pop(run, None)
+            self.job_pods_of[run] = [replace(pod, deleting=True) for pod in self.job_pods_of.get(run, [])]
+        if self.controllers and not self.slow_kubelets:
+            self.kubelet_is_done(run)
         self.job_changed(run)
 
     def body(self, kind: str, deployment_id: str, namespace: str = POOL.namespace) -> dict[str, Any]:

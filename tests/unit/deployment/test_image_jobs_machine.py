@@ -34,6 +34,7 @@ EVENTS = (
     "cluster back",
     "killed after a write",
     "an hour",
+    "the kubelet is done",
 )
 
 
@@ -43,6 +44,7 @@ class Story:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.ends: dict[int, str] = {}
+        rig.cluster.slow_kubelets = True
 
     async def tell(self, event: str) -> None:
         rig, job = self.rig, (await self.rig.image_job("job-1")).job
@@ -72,6 +74,8 @@ class Story:
                 rig.cluster.error = None
             case "killed after a write":
                 rig.cluster.lives = 1
+            case "the kubelet is done":
+                rig.cluster.kubelet_is_done(job.run)
             case "an hour":
                 await rig.clock.advance(3600)
         await self.step()
@@ -108,6 +112,7 @@ class Story:
         await self.rig.terminate("job-1")
         for _ in range(4):
             await self.step()
+            self.rig.cluster.kubelet_is_done((await self.rig.image_job("job-1")).job.run)
         assert (await self.rig.image_job("job-1")).job.cleaned_at is not None
         await settle(self.rig)
         assert not self.rig.holds.held
