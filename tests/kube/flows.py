@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
 from anycloud_common.kube import names
 from anycloud_nodepool.domain.addons import DEVICE_PLUGIN
 from anycloud_nodepool.domain.egress import POLICY
 
 from tests.contract.world import CREDENTIAL, Api
 from tests.kube.hosted import Hosted
+from tests.support.control_plane import Refused
 from tests.support.installation import until
 
 Json = dict[str, Any]
 
 SECONDS = 60.0
-IMAGE = "anycloud-test/waiting:1"
+IMAGE, ENDING_IMAGE = "anycloud-test/waiting:1", "anycloud-test/ending:1"
 SECRET_WORD = "a-word-that-only-its-secret-holds"
 
 # Tells its environment, then waits for its end; a file makes it crash.
@@ -76,18 +76,14 @@ class Flows:
         assert self._native("secrets")["metadata"]["resourceVersion"] != before
 
     def read_logs(self) -> None:
-        def lines() -> str:
-            with httpx.Client(headers=self.api.headers, timeout=30, verify=False) as client:
-                return client.get(f"{self.api.url}/v1{self._path()}/logs").text
-
-        assert until(lambda: "told" in lines(), SECONDS)
+        assert until(lambda: "told" in self._text(f"{self._path()}/logs"), SECONDS)
 
     # Jobs
 
     def finish_a_job(self) -> None:
         job, execution = self._claimed()
         self._report(job, execution)
-        assert self.api.ask("GET", f"/workloads/{job}")["workload"]["state"] == "completed"
+        assert self._state(job) == "completed"
 
     def lose_a_job_with_its_container(self) -> None:
         """A container that restarts around a claim leaves open whose Job that was: its Pod is replaced."""
@@ -104,6 +100,18 @@ class Flows:
         pod = self._pod()["metadata"]["name"]
         self.plane.call("DELETE", f"/api/v1/namespaces/{self.namespace}/pods/{pod}", {"gracePeriodSeconds": 0})
         self._lost(job)
+
+    def run_jobs_that_bring_an_image(self) -> None:
+        """One to its end, one until somebody ends it."""
+        self.hosted.sandbox.image(ENDING_IMAGE, ["/bin/sh", "-c", "echo told $WORD; exit 0"], env={}, labels={})
+        ended = self._submitted(ENDING_IMAGE)
+        until(lambda: self._state(ended) == "completed", SECONDS)
+        assert f"told {SECRET_WORD}" in self._text(f"/workloads/{ended}/logs")
+        cancelled = self._submitted(IMAGE)
+        until(lambda: self._state(cancelled) == "running", SECONDS)
+        self.api.ask("DELETE", f"/workloads/{cancelled}")
+        jobs = f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
+        until(lambda: not self.plane.call("GET", jobs)["items"], SECONDS)
 
     # What others undo
 
@@ -136,8 +144,8 @@ class Flows:
             self._until_gpus_were_seen_to(lambda path=path: _intent(self.plane.call("GET", path)))  # type: ignore[misc]
         for path, change in ((plugin, _other_selector), (runtime, _other_handler)):
             wanted = self.plane.call("GET", path)
-            self.plane.call("DELETE", path)
-            self.plane.call("POST", path.rpartition("/")[0], change(wanted))
+            made = change(wanted)
+            until(lambda path=path, made=made: self._replaced(path, made), SECONDS)  # type: ignore[misc]
             self._until_gpus_were_seen_to(lambda path=path, wanted=wanted: self._as_wanted(path, wanted))  # type: ignore[misc]
 
     # The end
@@ -211,6 +219,18 @@ class Flows:
         self._worker().ask("POST", path, claim, **{"idempotency-key": execution})
         return job, execution
 
+    def _submitted(self, image: str) -> str:
+        job = f"job-{uuid4()}"
+        body = {"id": job, "image": image, "nodePool": self.pool["id"], "cloudConfig": {}, "secrets": ["word"]}
+        self.api.ask("POST", "/workloads", body)
+        return job
+
+    def _state(self, job: str) -> str:
+        return str(self.api.ask("GET", f"/workloads/{job}")["workload"]["state"])
+
+    def _text(self, path: str) -> str:
+        return self.api.call("GET", path).text
+
     def _report(self, job: str, execution: str) -> None:
         path = f"{self._path()}/jobs/{job}"
         self._worker().ask("POST", f"{path}/outcome", {"executionId": execution, "outcome": "completed"})
@@ -219,10 +239,7 @@ class Flows:
     def _lost(self, job: str) -> None:
         """The Job goes back to the queue; the next container takes it and ends it."""
 
-        def again() -> bool:
-            return self.api.ask("GET", f"/workloads/{job}")["workload"]["state"] in ("queued", "retrying")
-
-        until(again, SECONDS)
+        until(lambda: self._state(job) in ("queued", "retrying"), SECONDS)
         until(lambda: self._ready(self.deployment["id"], self.deployment["generation"]), SECONDS)
         self.api.ask("DELETE", f"/workloads/{job}")
 
@@ -261,6 +278,17 @@ class Flows:
         nodes = f"/api/v1/nodes?labelSelector={names.LABEL_ACCELERATOR}"
         (node,) = self.plane.call("GET", nodes)["items"]
         return f"/api/v1/nodes/{node['metadata']['name']}"
+
+    def _replaced(self, path: str, made: Json) -> bool:
+        """By another of that name; the product may be quicker, and has made its own again."""
+        self.plane.call("DELETE", path)
+        try:
+            self.plane.call("POST", path.rpartition("/")[0], made)
+        except Refused as refused:
+            if refused.status != 409:
+                raise
+            return False
+        return True
 
     def _as_wanted(self, path: str, wanted: Json) -> bool:
         found = self.plane.find(path)

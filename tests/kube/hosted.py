@@ -39,9 +39,8 @@ class Hosted:
     def __init__(self, directory: Path, plane: ControlPlane, install: Callable[[Json], object]) -> None:
         self.directory, self.plane, self._install = directory, plane, install
         self.url = f"http://{HOST}:{free_port()}"
-        self.sandbox = Sandbox(directory, agent=False)
+        self.sandbox = Sandbox(directory)
         self.token = ""  # of the account, as the kubelet would ask for it on behalf of the API's Pod
-        self._agent: subprocess.Popen[bytes] | None = None
         self._api: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -50,7 +49,7 @@ class Hosted:
             self._install(self.values())
             self.token = self._bound_token()
             self._mount()
-            self._agent = self._run("agent", "tests.kube.agent", str(self.sandbox.state), self.sandbox.url, "ca.crt")
+            self.sandbox.start_agent()
             self.start()
         except BaseException:
             self.stop()
@@ -64,7 +63,7 @@ class Hosted:
 
     def start(self) -> None:
         """Returns once the API answers."""
-        self._api = self._run("api", "anycloud_supervisor", "hosted")
+        self._api = self._run()
         until(self._serves, START_SECONDS)
 
     def end(self) -> int:
@@ -73,7 +72,6 @@ class Hosted:
 
     def stop(self) -> None:
         _end(self._api)
-        _end(self._agent)
         self.sandbox.stop()
 
     def values(self, **changes: Any) -> Json:
@@ -123,7 +121,7 @@ class Hosted:
             path.touch(0o600)
             path.write_bytes(content)
 
-    def _run(self, log: str, module: str, *words: str) -> subprocess.Popen[bytes]:
+    def _run(self) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ANYCLOUD_")}
         environment |= {
             "ANYCLOUD_DATA_DIR": str(self.directory / "data"),
@@ -132,10 +130,9 @@ class Hosted:
             "ANYCLOUD_SERVICEACCOUNT_DIR": str(self.directory),
             "KUBERNETES_SERVICE_HOST": HOST,
             "KUBERNETES_SERVICE_PORT": str(self.plane.port),
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
         }
-        with (self.directory / f"{log}.log").open("ab") as file:
-            command = [sys.executable, "-m", module, *words]
+        with (self.directory / "api.log").open("ab") as file:
+            command = [sys.executable, "-m", "anycloud_supervisor", "hosted"]
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.directory, env=environment
             )

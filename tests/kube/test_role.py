@@ -79,6 +79,7 @@ def life(hosted: Hosted, tmp_path_factory: pytest.TempPathFactory, pytestconfig:
     flows.finish_a_job()
     flows.lose_a_job_with_its_container()
     flows.lose_a_job_with_its_pod()
+    flows.run_jobs_that_bring_an_image()
     flows.repair_the_egress_policy()
     flows.repair_a_deployments_objects()
     flows.bring_the_gpu_add_on()

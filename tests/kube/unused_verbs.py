@@ -13,7 +13,7 @@ _WHOLE = "the requirements give all six verbs on it, and the product needs fewer
 _NAMED = "the requirements name the verb, and the product does without"
 _SERVICES = "for cluster Services, which aren't there yet"
 _UPGRADES = "for the API's own upgrades and ingress, which aren't there yet"
-_JOBS = "for Jobs that bring their own image"
+_EXEC = "for `exec` on cluster Jobs, which isn't there yet"
 
 
 def _all(reason: str, group: str, resource: str, verbs: tuple[str, ...]) -> dict[Use, str]:
@@ -26,9 +26,9 @@ UNUSED: dict[Use, str] = {
     **_all(_WHOLE, "", "serviceaccounts", ("patch",)),
     **_all(_WHOLE, "apps", "daemonsets", ("list", "watch")),
     **_all(_WHOLE, "node.k8s.io", "runtimeclasses", ("list", "watch")),
-    **_all(_JOBS, "", "pods", ("create", "patch")),
-    **_all(_JOBS, "", "pods/exec", ("get", "create")),
-    **_all(_JOBS, "batch", "jobs", _MANAGED),
+    **_all(_WHOLE, "", "pods", ("create", "patch")),
+    **_all(_WHOLE, "batch", "jobs", ("patch",)),
+    **_all(_EXEC, "", "pods/exec", ("get", "create")),
     **_all(_SERVICES, "", "services", _MANAGED),
     **_all(_UPGRADES, "helm.cattle.io", "helmcharts", _MANAGED),
     **_all(_UPGRADES, "helm.cattle.io", "helmchartconfigs", _MANAGED),

@@ -26,7 +26,7 @@ NEEDED: Sequence[Permission] = (
     *_on("replicasets", "apps", "list", "watch"),
     *_on("daemonsets", "apps", "get", "create", "patch", "delete"),
     *_on("networkpolicies", "networking.k8s.io", "list", "watch", "create", "patch"),
-    *_on("jobs", "batch", "get", "list"),
+    *_on("jobs", "batch", "get", "list", "watch", "create", "delete"),
     *_on("runtimeclasses", "node.k8s.io", "get", "create", "patch", "delete"),
     *_on("helmcharts", "helm.cattle.io", "get", "create", "patch", "delete"),
     *_on("tokenreviews", "authentication.k8s.io", "create"),
