@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 _WATCH_S = (240, 300)  # the server ends a watch after that long, differently for each
 _IDLE_S = 90.0  # bookmarks come each minute: without any line for so long the connection is dead
 _QUICK_S = 1.0  # a watch that ends sooner counts as a failure, or a server that ends each at once would be hammered
+_STEADY_S = 5.0  # a watch that broke after so long was a good one, though nothing may have happened
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 
@@ -112,12 +113,17 @@ class Reflector:
         """One watch, to its proper end. Raises KubeError when it breaks, also for a version that is too old."""
         began = self._clock.monotonic()
         timeout_s = self._chance.randint(*_WATCH_S)
-        async with self._kube.watch(
-            self._kind, self._ns, self._labels, resource_version=self._version, timeout_s=timeout_s, idle_s=_IDLE_S
-        ) as lines:
-            async for line in lines:
-                self._take(*self._parse(line))
+        try:
+            async with self._kube.watch(
+                self._kind, self._ns, self._labels, resource_version=self._version, timeout_s=timeout_s, idle_s=_IDLE_S
+            ) as lines:
+                async for line in lines:
+                    self._take(*self._parse(line))
+                    self._failures = 0
+        except KubeError:
+            if self._clock.monotonic() - began >= _STEADY_S:
                 self._failures = 0
+            raise
         if self._clock.monotonic() - began < _QUICK_S:
             raise self._error("it ended at once")
         self._failures = 0
