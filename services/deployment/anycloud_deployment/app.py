@@ -218,7 +218,7 @@ class Service:
         return await self.store.read(read)
 
     async def _stored(self, deployment_id: str) -> Deployment | None:
-        return await self.store.read(partial(deployments.get, deployment_id=deployment_id))
+        return await self.store.look(partial(deployments.get, deployment_id=deployment_id))
 
 
 async def build(kit: ServerKit) -> None:

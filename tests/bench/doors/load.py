@@ -63,8 +63,8 @@ def run(port: int, count: int, seconds: float, request: bytes) -> dict[str, floa
     for one in made:
         one.ask()
     taken: list[float] = []
-    while (now := time.perf_counter()) < began + seconds:
-        for number, _ in poll.poll(began + seconds - now):
+    while (now := time.perf_counter()) < began + seconds or not taken:
+        for number, _ in poll.poll(max(began + seconds - now, 0.1)):
             one = by_number[number]
             took = one.took()
             if took is not None:
@@ -72,8 +72,6 @@ def run(port: int, count: int, seconds: float, request: bytes) -> dict[str, floa
                 one.ask()
     lasted = time.perf_counter() - began
     taken.sort()
-    if not taken:
-        raise SystemExit("no answer at all")
     return {
         "rps": len(taken) / lasted,
         "p50_ms": taken[len(taken) // 2] * 1000,

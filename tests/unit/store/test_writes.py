@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import pytest
-from anycloud_common.store import StoreBusy, StoreUnavailable, Tx, writer
+from anycloud_common.store import StoreBusy, StoreUnavailable, Tx, sqlite, writer
 from sqlalchemy import insert, text
 from sqlalchemy.exc import IntegrityError
 
@@ -228,3 +228,22 @@ async def test_commits_are_synced_to_disk_and_the_log_is_wal(shop: Any) -> None:
         return tuple(tx.conn.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names)
 
     assert await shop.store.write(pragmas) == ("wal", 2, 1)  # 2 is FULL
+
+
+async def test_a_look_sees_what_was_committed_also_while_all_readers_are_busy(shop: Any) -> None:
+    await shop.store.write(shop.add("a"))
+    begun, leave = threading.Semaphore(0), threading.Event()
+
+    def long_read(conn: Any) -> None:
+        begun.release()
+        leave.wait()
+
+    busy = [asyncio.create_task(shop.store.read(long_read)) for _ in range(sqlite.READERS)]
+    for _ in busy:
+        await asyncio.to_thread(begun.acquire)
+    try:
+        found = await shop.store.look(lambda conn: conn.execute(text("SELECT id FROM shop_item")).scalars().all())
+    finally:
+        leave.set()
+        await asyncio.gather(*busy)
+    assert found == ["a"]

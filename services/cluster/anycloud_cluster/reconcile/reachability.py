@@ -29,7 +29,7 @@ class Reachability:
         self._kubernetes = kubernetes
 
     async def handle(self, cluster_id: str) -> Outcome:
-        cluster = await self._store.read(lambda conn: clusters.by_id(conn, cluster_id))
+        cluster = await self._store.look(lambda conn: clusters.by_id(conn, cluster_id))
         if cluster is None or not _watched(cluster):
             return Done()
         problem = await self._problem(cluster)

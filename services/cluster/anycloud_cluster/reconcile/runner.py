@@ -39,7 +39,7 @@ class ClusterReconciler:
         self.finished: Callable[[str], None] = lambda cluster_id: None
 
     async def handle(self, cluster_id: str) -> Outcome:
-        found = await self._tools.store.read(lambda conn: clusters.by_id(conn, cluster_id))
+        found = await self._tools.store.look(lambda conn: clusters.by_id(conn, cluster_id))
         if found is None or not found.phase or found.blocked or found.state is State.FAILED:
             return Done()
         lease = await self._tools.store.write(lambda tx: leases.take(tx, CLUSTER, cluster_id))
@@ -51,7 +51,7 @@ class ClusterReconciler:
             await self._tools.store.write(lambda tx: leases.release(tx, CLUSTER, cluster_id, lease))
 
     async def _under_lease(self, cluster_id: str, lease: str) -> Outcome:
-        found = await self._tools.store.read(lambda conn: clusters.by_id(conn, cluster_id))
+        found = await self._tools.store.look(lambda conn: clusters.by_id(conn, cluster_id))
         if found is None:
             return Done()
         work = Work(self._tools, found, lease)

@@ -120,7 +120,7 @@ class Work:
 
     async def resource(self, what: str) -> Resource | None:
         token = self.cluster.token(what)
-        return await self._tools.store.read(lambda conn: ledger.find(conn, token))
+        return await self._tools.store.look(lambda conn: ledger.find(conn, token))
 
     async def resources(self, kind: str) -> Sequence[Resource]:
         """All of that kind that the ledger ever had for this cluster."""

@@ -98,7 +98,7 @@ class ClustersServicer(clusters_pb2_grpc.ClustersServicer):
         return await self._installing.forgetting.forget(found, calls.current().github_token)
 
     async def _found(self, id_or_name: str) -> Cluster:
-        found = await self._store.read(lambda conn: clusters.find(conn, id_or_name))
+        found = await self._store.look(lambda conn: clusters.find(conn, id_or_name))
         if found is None:
             raise ApiError("CLUSTER_NOT_FOUND", f"There is no cluster {id_or_name!r}.")
         return found

@@ -82,7 +82,7 @@ class CredentialsServicer(credentials_pb2_grpc.CredentialsServicer):
         return empty_pb2.Empty()
 
     async def _found(self, name: str) -> Credential:
-        found = await self._store.read(lambda conn: credentials.find(conn, name))
+        found = await self._store.look(lambda conn: credentials.find(conn, name))
         if found is None:
             raise _refusal("CREDENTIAL_NOT_FOUND", name, f"There is no credential {name!r}.")
         return found

@@ -20,7 +20,7 @@ class ClusterFactsServicer(cluster_pb2_grpc.ClusterFactsServicer):
 
     async def GetCluster(self, request: cluster_pb2.GetClusterFactsRequest, context: Any) -> cluster_pb2.ClusterFact:
         wanted = request.id_or_name
-        found = await self._store.read(lambda conn: clusters.find(conn, wanted) if wanted else clusters.only_live(conn))
+        found = await self._store.look(lambda conn: clusters.find(conn, wanted) if wanted else clusters.only_live(conn))
         if found is None:
             text = f"There is no cluster {wanted!r}." if wanted else "There is no cluster."
             raise ApiError("CLUSTER_NOT_FOUND", text)
@@ -29,7 +29,7 @@ class ClusterFactsServicer(cluster_pb2_grpc.ClusterFactsServicer):
     async def GetCredential(
         self, request: cluster_pb2.GetCredentialFactRequest, context: Any
     ) -> cluster_pb2.CredentialFact:
-        found = await self._store.read(lambda conn: credentials.find(conn, request.name))
+        found = await self._store.look(lambda conn: credentials.find(conn, request.name))
         if found is None:
             data = errors_pb2.CredentialErrorData(name=request.name)
             raise ApiError("CREDENTIAL_NOT_FOUND", f"There is no credential {request.name!r}.", data)

@@ -42,7 +42,7 @@ class IssuedTokens:
         self._owner = owner
 
     async def principal(self, digest: bytes) -> Principal | None:
-        return await self._store.read(lambda conn: self._principal(conn, digest))
+        return await self._store.look(lambda conn: self._principal(conn, digest))
 
     def _principal(self, conn: Connection, digest: bytes) -> Principal | None:
         account = access.holder(conn, digest, self._clock.now_ms())

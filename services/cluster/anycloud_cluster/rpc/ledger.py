@@ -47,7 +47,7 @@ class LedgerServicer(cluster_pb2_grpc.LedgerServicer):
         return message(await self._store.write(lambda tx: self._book.release(tx, request.token)))
 
     async def GetResource(self, request: cluster_pb2.GetResourceRequest, context: Any) -> cluster_pb2.Resource:
-        row = await self._store.read(lambda conn: ledger.find(conn, request.token))
+        row = await self._store.look(lambda conn: ledger.find(conn, request.token))
         if row is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"the ledger has no {request.token}")
             raise AssertionError("abort returned")

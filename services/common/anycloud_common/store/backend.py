@@ -11,6 +11,9 @@ from sqlalchemy.exc import DBAPIError
 class Backend(Protocol):
     """SQLite (`sqlite.py`) or PostgreSQL (`postgres.py`)."""
 
+    at_hand: bool
+    """Whether a row is read faster than a thread is woken."""
+
     def connect_writer(self) -> Connection:
         """The one connection that writes; its `begin()` opens a transaction that may write at once."""
         ...

@@ -21,6 +21,8 @@ class PostgresBackend:
     advisory lock and holds it to COMMIT. So functions may read, decide and write as on SQLite, and a change's `seq`
     becomes visible in order."""
 
+    at_hand = False
+
     def __init__(self, url: str, service: str) -> None:
         self._writer = postgres_engine(url, service)
         self._readers = postgres_engine(url, service, readers=READERS)

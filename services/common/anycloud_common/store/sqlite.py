@@ -33,6 +33,8 @@ _COMMIT_NOT_WRITTEN = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE
 
 
 class SqliteBackend:
+    at_hand = True
+
     def __init__(self, path: Path, clock: Clock) -> None:
         self._clock = clock
         self._writer = _engine(f"file:{quote(str(path))}?mode=rw", "BEGIN IMMEDIATE", writer=True)
@@ -85,7 +87,7 @@ def _engine(uri: str, begin: str, *, writer: bool) -> Engine:
             "sqlite://",
             creator=connect,
             poolclass=QueuePool,
-            pool_size=READERS,
+            pool_size=READERS + 1,  # the threads', and the event loop's own
             max_overflow=0,
             hide_parameters=True,
         )

@@ -45,7 +45,7 @@ class DeploymentPass:
         self._tools = tools
 
     async def __call__(self, deployment_id: str) -> Outcome:
-        found = await self._tools.store.read(lambda conn: deployments.get(conn, deployment_id))
+        found = await self._tools.store.look(lambda conn: deployments.get(conn, deployment_id))
         if found is None or not found.visible or found.deleted_at is not None:
             return Done()
         scope = Scope(self._tools, found)

@@ -77,7 +77,7 @@ class Scope:
         return Place(self.id, self.namespace, self.deployment.node_pool_id, self.tools.public_url)
 
     async def revision(self, generation: int) -> Revision:
-        return await self.tools.store.read(lambda conn: self.tools.revisions.get(conn, self.id, generation))
+        return await self.tools.store.look(lambda conn: self.tools.revisions.get(conn, self.id, generation))
 
     async def target(self) -> int:
         """The revision that Kubernetes is to have now: the requested one, or the applied one for as long as Jobs on

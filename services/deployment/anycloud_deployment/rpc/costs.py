@@ -25,7 +25,7 @@ class CostsService(CostsServicer):
 
     async def GetWorkloadCost(self, request: pb.GetWorkloadCostRequest, context: Context) -> pb.GetWorkloadCostResponse:
         with answered():
-            await self._store.read(partial(found.workload, workload_id=request.id))
+            await self._store.look(partial(found.workload, workload_id=request.id))
         return pb.GetWorkloadCostResponse()
 
     async def GetCostReport(self, request: pb.GetCostReportRequest, context: Context) -> pb.CostReport:

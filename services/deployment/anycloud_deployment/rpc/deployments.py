@@ -31,6 +31,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Stored = tuple[Deployment, Revision, JobCounts]
 
 DELETION_REQUESTED = "deletion-requested"
+_MANY = 10_000  # Jobs; counting those that aren't over takes its time
 
 
 class DeploymentsService(DeploymentsServicer):
@@ -65,7 +66,8 @@ class DeploymentsService(DeploymentsServicer):
         with answered():
             deployment = await self._find(request.id)
         world = await self._observer.observe(deployment)
-        deployment, revision, counts, blocking = await self._store.read(partial(self._seen, deployment.id))
+        read = self._store.look if deployment.jobs_submitted < _MANY else self._store.read
+        deployment, revision, counts, blocking = await read(partial(self._seen, deployment.id))
         status = observe.status(deployment, world, len(blocking))
         message = summaries.summary(deployment, revision, counts)
         return summaries.observed(message, deployment, status, blocking)
@@ -93,7 +95,7 @@ class DeploymentsService(DeploymentsServicer):
 
     async def _pool_id(self, reference: str) -> str:
         """By id without asking nodepool, where a Deployment knows the pool: lists go on while nodepool is away."""
-        if await self._store.read(partial(deployments.knows_pool, node_pool_id=reference)):
+        if await self._store.look(partial(deployments.knows_pool, node_pool_id=reference)):
             return reference
         pool = await self._tools.pools.find(reference)
         if pool is None:
@@ -102,13 +104,14 @@ class DeploymentsService(DeploymentsServicer):
         return pool.id
 
     async def _find(self, reference: str) -> Deployment:
-        found = await self._store.read(partial(deployments.find, reference=reference))
+        found = await self._store.look(partial(deployments.find, reference=reference))
         if found is None:
             raise not_found(f"Deployment {reference} doesn't exist.")
         return found
 
     async def _summary(self, deployment: Deployment) -> pb.Deployment:
-        return summaries.summary(*await self._store.read(partial(self._stored, deployment=deployment)))
+        read = self._store.look if deployment.jobs_submitted < _MANY else self._store.read
+        return summaries.summary(*await read(partial(self._stored, deployment=deployment)))
 
     def _listed(self, conn: Connection, pool_id: str | None, page: Page) -> Listed[Stored]:
         found = deployments.listed(conn, pool_id, page)

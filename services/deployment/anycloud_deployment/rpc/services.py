@@ -21,6 +21,6 @@ class ServicesService(ServicesServicer):
         self._store = store
 
     async def UpgradeService(self, request: pb.UpgradeServiceRequest, context: Context) -> pb.UpgradeServiceResponse:
-        if await self._store.read(partial(workloads.find, workload_id=request.id)) is not None:
+        if await self._store.look(partial(workloads.find, workload_id=request.id)) is not None:
             raise ApiError("SERVICE_NOT_FOUND", f"Workload {request.id} is a Job; only a service can be upgraded.")
         raise ApiError("SERVICE_NOT_FOUND", f"Service {request.id[:80]} doesn't exist.")

@@ -24,7 +24,7 @@ class SshAccessService(SshAccessServicer):
 
     async def GetSshAccess(self, request: pb.GetSshAccessRequest, context: Context) -> pb.GetSshAccessResponse:
         with answered():
-            stored = await self._store.read(partial(found.workload, workload_id=request.id))
+            stored = await self._store.look(partial(found.workload, workload_id=request.id))
         if isinstance(stored, Submitted):
             home = f"in a container of Deployment {stored.job.deployment_id}"
         else:

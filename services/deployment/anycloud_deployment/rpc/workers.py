@@ -105,7 +105,7 @@ class Workers:
             if told_first:
                 await watch.wait(wait_s)
             while True:
-                found = await self._store.read(partial(cancelled, held=held))
+                found = await self._store.look(partial(cancelled, held=held))
                 left = until - self._clock.monotonic()
                 if found is not None or left <= 0:
                     return found is True
@@ -131,7 +131,7 @@ class Workers:
         return Caller(deployment_id, bearer.pod_uid, token)
 
     async def _namespace(self, deployment_id: str) -> str:
-        found = await self._store.read(partial(deployments.get, deployment_id=deployment_id))
+        found = await self._store.look(partial(deployments.get, deployment_id=deployment_id))
         if found is None or not found.visible or found.natives.namespace is None:
             raise Refusal("WORKLOAD_NOT_FOUND", f"Deployment {deployment_id[:80]} doesn't exist.")
         self._namespaces[deployment_id] = found.natives.namespace

@@ -110,7 +110,7 @@ class WorkloadsService(WorkloadsServicer):
         with answered():
             timeout_s = submissions.timeout(asked.timeout, _INVALID) if asked.HasField("timeout") else None
             session = asked.session if asked.HasField("session") else None
-            stored = await self._store.read(partial(found.workload, workload_id=request.id))
+            stored = await self._store.look(partial(found.workload, workload_id=request.id))
             if isinstance(stored, StoredImageJob):
                 return await self._resubmit_image(stored, timeout_s, session)
             job = await self._store.write(partial(self._resubmit, request.id, timeout_s, session, actor()))
@@ -124,7 +124,7 @@ class WorkloadsService(WorkloadsServicer):
         self, request: pb.StreamWorkloadLogsRequest, context: Context
     ) -> AsyncIterator[deployments_pb2.LogLine]:
         with answered():
-            stored = await self._store.read(partial(found.workload, workload_id=request.id))
+            stored = await self._store.look(partial(found.workload, workload_id=request.id))
             if isinstance(stored, Submitted):
                 home = stored.job.deployment_id
                 said = (
@@ -205,11 +205,11 @@ class WorkloadsService(WorkloadsServicer):
         """Looks until the submission is claimed or over, or the time is; ends it itself when its deadline passes."""
         with self._signals.watch(job_id) as watch:
             while True:
-                job = (await self._store.read(partial(found.targeted, workload_id=job_id))).job
+                job = (await self._store.look(partial(found.targeted, workload_id=job_id))).job
                 now = self._clock.now_ms()
                 if job.submission_revision == revision and job.overdue(now):
                     await self._store.write(partial(self._expire, job))
-                    job = (await self._store.read(partial(found.targeted, workload_id=job_id))).job
+                    job = (await self._store.look(partial(found.targeted, workload_id=job_id))).job
                 outcome = life.observation(job, revision)
                 left = until - self._clock.monotonic()
                 if outcome != "pending" or left <= 0:

@@ -24,7 +24,7 @@ class NodePoolFactsServicer(node_pool_pb2_grpc.NodePoolFactsServicer):
     async def GetNodePool(
         self, request: node_pool_pb2.GetNodePoolFactRequest, context: Any
     ) -> node_pool_pb2.NodePoolFact:
-        found = await self._store.read(lambda conn: pools.find(conn, request.id_or_name))
+        found = await self._store.look(lambda conn: pools.find(conn, request.id_or_name))
         if found is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no node pool {request.id_or_name}")
             raise AssertionError("abort returned")

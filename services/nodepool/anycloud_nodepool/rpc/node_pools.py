@@ -70,7 +70,7 @@ class NodePoolsServicer(node_pools_pb2_grpc.NodePoolsServicer):
         )
 
     async def GetNodePool(self, request: node_pools_pb2.GetNodePoolRequest, context: Any) -> node_pools_pb2.NodePool:
-        found = await self._store.read(lambda conn: _found(conn, request.id))
+        found = await self._store.look(lambda conn: _found(conn, request.id))
         return _summary(*found)
 
     async def CreateNodePool(

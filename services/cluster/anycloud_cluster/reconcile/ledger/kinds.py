@@ -247,7 +247,7 @@ class SignInOfCluster:
 
     async def token(self, cluster_id: str) -> str:
         """Raises SignInRefused when there is none."""
-        found = await self._store.read(lambda conn: clusters.by_id(conn, cluster_id))
+        found = await self._store.look(lambda conn: clusters.by_id(conn, cluster_id))
         token = None if found is None else clusters.opened(self._cipher, found, "sealed_github_token")
         if not token:
             raise SignInRefused("no GitHub sign-in is at hand")

@@ -57,7 +57,7 @@ class LedgerReconciler:
         self._clock = clock
 
     async def handle(self, token: str) -> Outcome:
-        row = await self._store.read(lambda conn: ledger.find(conn, token))
+        row = await self._store.look(lambda conn: ledger.find(conn, token))
         if row is None:
             return Done()
         if row.state is State.PENDING and not row.provider_id and row.kind != Kind.CERTIFICATE:
