@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from anycloud_supervisor import files
 from anycloud_supervisor.plan import ProcessSpec
-from anycloud_supervisor.probes import http, http_ok
+from anycloud_supervisor.probes import http, http_answers, http_ok
 
 _ACTIVE = "http.public.downstream_rq_active"
 _LOOK_SECONDS = 0.1
@@ -42,7 +42,8 @@ def envoy(listen: Listen, runtime_dir: Path, access_log: Path, env: dict[str, st
 
     health = f"http://{_reachable(listen.host)}:{listen.port}/healthz"
     argv = command.command(path)
-    return ProcessSpec("envoy", argv, env, http_ok(health), before_stop=drain, stop_seconds=5.0)
+    alive = http_answers(health)
+    return ProcessSpec("envoy", argv, env, http_ok(health), before_stop=drain, stop_seconds=5.0, answers=alive)
 
 
 async def _drain(admin: Path) -> None:

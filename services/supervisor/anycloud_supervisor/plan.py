@@ -15,8 +15,9 @@ Action = Callable[[], Awaitable[None]]
 class ProcessSpec:
     """One process. Secrets are in neither `argv` nor `env`: files carry them.
 
-    A process without `ready` is a task: it has to end with exit code 0, once. `before_stop` runs ahead of SIGTERM, and
-    its failure doesn't hold up the end."""
+    A process without `ready` is a task: it has to end with exit code 0, once. `answers` is asked from time to time of a
+    process that was ready; one that doesn't answer again and again hangs, and is killed. `before_stop` runs ahead of
+    SIGTERM, and its failure doesn't hold up the end."""
 
     name: str
     argv: Sequence[str]
@@ -25,6 +26,7 @@ class ProcessSpec:
     start_seconds: float = 60.0
     stop_seconds: float = 15.0
     before_stop: Action | None = None
+    answers: Probe | None = None
 
 
 @dataclass(frozen=True)

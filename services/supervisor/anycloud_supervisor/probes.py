@@ -16,29 +16,42 @@ from anycloud_supervisor.plan import Probe
 
 _HEALTH_SECONDS = 2.0
 _HTTP_SECONDS = 5.0
+_HUNG_SECONDS = 15.0  # generous: a busy machine is no hung process
 
 
 def grpc_health(socket: Path) -> Probe:
     """Ready when `grpc.health.v1` says SERVING for the whole server."""
 
     async def probe() -> bool:
-        return os.access(socket, os.W_OK) and await _serving(socket)
+        from grpc_health.v1 import health_pb2
+
+        return (
+            os.access(socket, os.W_OK)
+            and await _health(socket, _HEALTH_SECONDS) == health_pb2.HealthCheckResponse.SERVING
+        )
 
     return probe
 
 
-async def _serving(socket: Path) -> bool:
+def grpc_answers(socket: Path) -> Probe:
+    """Whether the server says anything about its health, be it that it can't serve."""
+
+    async def probe() -> bool:
+        return await _health(socket, _HUNG_SECONDS) is not None
+
+    return probe
+
+
+async def _health(socket: Path, seconds: float) -> int | None:
     from grpc import aio
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
     async with aio.insecure_channel(f"unix:{socket}") as channel:  # a channel kept from before would back off
         try:
-            answer = await health_pb2_grpc.HealthStub(channel).Check(
-                health_pb2.HealthCheckRequest(), timeout=_HEALTH_SECONDS
-            )
+            answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=seconds)
         except aio.AioRpcError:
-            return False
-    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+            return None
+    return int(answer.status)
 
 
 def http_ok(url: str) -> Probe:
@@ -53,19 +66,34 @@ def http_ok(url: str) -> Probe:
     return probe
 
 
+def http_answers(url: str) -> Probe:
+    """Whether a GET is answered with anything."""
+
+    async def probe() -> bool:
+        try:
+            await http("GET", url, seconds=_HUNG_SECONDS)
+        except (OSError, HTTPException):
+            return False
+        return True
+
+    return probe
+
+
 class HttpAnswer(NamedTuple):
     status: int
     body: bytes
 
 
-async def http(method: str, url: str, body: Any = None, socket: Path | None = None) -> HttpAnswer:
+async def http(
+    method: str, url: str, body: Any = None, socket: Path | None = None, seconds: float = _HTTP_SECONDS
+) -> HttpAnswer:
     """One plain HTTP exchange on this machine, over TCP or a Unix socket. Raises OSError, HTTPException."""
-    return await asyncio.to_thread(_exchange, method, url, body, socket)
+    return await asyncio.to_thread(_exchange, method, url, body, socket, seconds)
 
 
-def _exchange(method: str, url: str, body: Any, socket: Path | None) -> HttpAnswer:
+def _exchange(method: str, url: str, body: Any, socket: Path | None, seconds: float) -> HttpAnswer:
     parts = urlsplit(url)
-    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=_HTTP_SECONDS)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
     try:
         if socket is not None:
             connection.sock = _unix(socket)

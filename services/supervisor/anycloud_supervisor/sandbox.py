@@ -18,7 +18,7 @@ from anycloud_common.settings import API_VERSION
 from anycloud_supervisor import files
 from anycloud_supervisor.failures import SupervisorError
 from anycloud_supervisor.plan import Action, ProcessSpec, Step
-from anycloud_supervisor.probes import http, http_ok
+from anycloud_supervisor.probes import http, http_answers, http_ok
 from anycloud_supervisor.services import python
 
 CHART = "ghcr.io/anycloud-sh/charts/anycloud-api"
@@ -71,7 +71,10 @@ def sandbox_steps(directory: Path, url: str, env: Mapping[str, str], assets: Seq
     images = [_api_image(directory, bool(assets)), *([_api_chart()] if assets else [])]
     nodeagent = python("anycloud_sandbox", "nodeagent", "--state", str(agent), "--world", url)
     return [
-        Step([ProcessSpec("sandbox", serve, env, http_ok(f"{url}/faults"))], then=_register(url, images)),
+        Step(
+            [ProcessSpec("sandbox", serve, env, http_ok(f"{url}/faults"), answers=http_answers(f"{url}/faults"))],
+            then=_register(url, images),
+        ),
         Step([ProcessSpec("nodeagent", nodeagent, env, _running)]),
     ]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from anycloud_supervisor.envoy import Listen, envoy
 from anycloud_supervisor.failures import SupervisorError
 from anycloud_supervisor.plan import ProcessSpec, Step
-from anycloud_supervisor.probes import grpc_health
+from anycloud_supervisor.probes import grpc_answers, grpc_health
 
 SERVICES = ("cluster", "nodepool", "deployment", "release")
 
@@ -65,6 +65,7 @@ def service_steps(env: Mapping[str, str], runtime_dir: Path, listen: Listen, acc
             python(f"anycloud_{name}"),
             {**everything, **_metrics(env, position)},
             grpc_health(runtime_dir / f"{name}.sock"),
+            answers=grpc_answers(runtime_dir / f"{name}.sock"),
         )
         for position, name in enumerate(SERVICES)
     ]

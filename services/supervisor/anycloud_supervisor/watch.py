@@ -16,11 +16,13 @@ from anycloud_supervisor.child import Child, describe_exit
 from anycloud_supervisor.failures import SupervisorError
 from anycloud_supervisor.identity import Identity
 from anycloud_supervisor.logs import LogFile
-from anycloud_supervisor.plan import ProcessSpec
+from anycloud_supervisor.plan import Probe, ProcessSpec
 from anycloud_supervisor.record import Record
 
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.05
+_HEALTH_SECONDS = 10.0
+_MISSES = 4  # health checks in a row without an answer, each with a deadline of its own
 _KILLED_SECONDS = 5.0
 _DRAIN_SECONDS = 10.0
 
@@ -38,6 +40,7 @@ class Watched:
         self._restarts = 0
         self._child: Child | None = None
         self._stopping = False
+        self._hung = False
         self._keeper: asyncio.Task[None] | None = None
         self._note(pid=None, state="waiting", restarts=0, lastExit=None)
 
@@ -121,26 +124,42 @@ class Watched:
             child = self._launch()
         except OSError as error:  # not on record, so not started
             return 1, f"not started: {error.strerror or error}"
-        prober = asyncio.create_task(self._probe(child, started))
+        self._hung = False
+        prober = asyncio.create_task(self._look_after(child, started))
         try:
             code = await child.wait()
         finally:
             prober.cancel()
-        return code, describe_exit(code)
+        return code, f"hung: no answer to {_MISSES} health checks" if self._hung else describe_exit(code)
+
+    async def _look_after(self, child: Child, started: asyncio.Future[None]) -> None:
+        await self._probe(child, started)
+        if self.spec.answers is not None:
+            await self._end_hung(child, self.spec.answers)
+
+    async def _end_hung(self, child: Child, answers: Probe) -> None:
+        """A process that runs and does nothing is killed, so that it starts again."""
+        misses = 0
+        while not child.ended and not self._stopping:
+            await self._clock.sleep(_HEALTH_SECONDS)
+            misses = 0 if await self._holds(answers) else misses + 1
+            if misses == _MISSES and not child.ended and not self._stopping:
+                self._hung = True
+                child.signal(signal.SIGKILL)
 
     async def _probe(self, child: Child, started: asyncio.Future[None]) -> None:
         while not child.ended:
-            if await self._is_ready():
+            assert self.spec.ready is not None
+            if await self._holds(self.spec.ready):
                 self._note(state="running")
                 if not started.done():
                     started.set_result(None)
                 return
             await self._clock.sleep(_LOOK_SECONDS)
 
-    async def _is_ready(self) -> bool:
-        assert self.spec.ready is not None
+    async def _holds(self, probe: Probe) -> bool:
         try:
-            return await self.spec.ready()
+            return await probe()
         except Exception:
             log.exception("probe failed", extra={"child": self.spec.name})
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -12,9 +13,10 @@ from pathlib import Path
 
 import pytest
 from anycloud_common.clock import SystemClock
+from anycloud_supervisor import probes
 from anycloud_supervisor.envoy import Listen, envoy
 from anycloud_supervisor.plan import ProcessSpec, Step
-from anycloud_supervisor.probes import grpc_health, http
+from anycloud_supervisor.probes import grpc_answers, grpc_health, http, http_answers
 from anycloud_supervisor.record import Record
 from anycloud_supervisor.services import SERVICES
 from anycloud_supervisor.supervisor import Supervisor
@@ -61,3 +63,20 @@ async def test_grpc_health_on_a_socket_that_nobody_serves_is_not_ready(tmp_path:
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(tmp_path / "x.sock"))
         assert not await probe()
+
+
+async def test_a_stopped_process_does_not_answer_and_an_unhealthy_one_does(
+    supervisor: Supervisor, tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "_HUNG_SECONDS", 1.0)
+    at_services, at_envoy = grpc_answers(tmp_path / "cluster.sock"), http_answers(f"http://127.0.0.1:{port}/healthz")
+    await supervisor.start()
+    assert await at_services()
+    pids = {entry["name"]: entry["pid"] for entry in json.loads((tmp_path / "state.json").read_text())["processes"]}
+    os.kill(pids["services"], signal.SIGSTOP)
+    assert not await at_services()
+    assert await at_envoy(), "it says that the services are not healthy"
+    os.kill(pids["envoy"], signal.SIGSTOP)
+    assert not await at_envoy()
+    for pid in pids.values():
+        os.kill(pid, signal.SIGCONT)

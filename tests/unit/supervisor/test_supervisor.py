@@ -18,7 +18,7 @@ from anycloud_common.clock import Clock, ManualClock, SystemClock
 from anycloud_supervisor import leftovers
 from anycloud_supervisor.failures import SupervisorError
 from anycloud_supervisor.identity import Identity
-from anycloud_supervisor.plan import Action, ProcessSpec, Step
+from anycloud_supervisor.plan import Action, Probe, ProcessSpec, Step
 from anycloud_supervisor.record import Record
 from anycloud_supervisor.supervisor import Supervisor
 
@@ -42,6 +42,7 @@ class World:
         stop_seconds: float = 5.0,
         before_stop: Action | None = None,
         start_seconds: float = 60.0,
+        answers: Probe | None = None,
     ) -> ProcessSpec:
         """A shell script as a process: it is ready once it has made the file `<name>.ready`."""
         mark = self.directory / f"{name}.ready"
@@ -58,6 +59,7 @@ class World:
             start_seconds,
             stop_seconds,
             before_stop,
+            answers,
         )
 
     def supervisor(self, *steps: Step, clock: Clock | None = None) -> Supervisor:
@@ -185,6 +187,30 @@ async def test_a_process_that_dies_is_started_again_after_pauses_that_double(wor
         await world.until(lambda: world.facts("a")["state"] == "running")
         assert world.facts("a")["pid"] != former
         assert world.facts("a")["restarts"] == restarts
+
+
+async def test_a_process_that_hangs_is_killed_and_started_again(world: World) -> None:
+    """Four health checks in a row without an answer; any answer before begins the count anew."""
+    clock, said = ManualClock(), iter([False, False, False, True, False, False, False, False])
+
+    async def answers() -> bool:
+        return next(said, True)
+
+    start = asyncio.ensure_future(world.supervisor(Step([world.process("a", answers=answers)]), clock=clock).start())
+    while not start.done():
+        await clock.sleeping(1)
+        await clock.advance(0.05)
+        await asyncio.sleep(0.01)
+    former = world.facts("a")["pid"]
+    for _ in range(8):
+        assert world.facts("a")["pid"] == former
+        await clock.sleeping(1)
+        await clock.advance(10)
+    await world.until(lambda: world.facts("a")["state"] == "backing off")
+    assert world.facts("a")["lastExit"]["reason"] == "hung: no answer to 4 health checks"
+    await clock.sleeping(1)
+    await clock.advance(0.5)
+    await world.until(lambda: world.facts("a")["restarts"] == 1)
 
 
 async def test_stopping_goes_backwards_and_waits_for_each_step(world: World) -> None:
