@@ -135,16 +135,19 @@ async def test_a_machine_deleted_by_the_cloud_ends_its_pods_and_leaves_its_node(
     machine = sandbox.pool_machine(management, "doomed", JOIN, labels=["pool=doomed"])
     await node(sandbox, core, "doomed")
     body = pod("one")
-    body["spec"]["nodeSelector"] = {"pool": "doomed"}
+    body["spec"] |= {"nodeSelector": {"pool": "doomed"}, "volumes": [{"name": "m", "emptyDir": {"medium": "Memory"}}]}
     await core.create_namespaced_pod(namespace, body)
     await ready(sandbox, core, namespace, "one")
+    (link,) = sandbox.state.glob(f"machines/{machine['id']}/pods/*/volumes/m")
+    memory = link.resolve()
+    assert memory.is_dir()
 
     async def printed() -> list[str]:
         return list((await core.read_namespaced_pod_log("one", namespace)).split())
 
     pid = int((await sandbox.until(printed))[1])
     sandbox.cloud("DeleteMachine", {"id": machine["id"]})
-    await sandbox.until(lambda: not Path(f"/proc/{pid}").exists())
+    await sandbox.until(lambda: not Path(f"/proc/{pid}").exists() and not memory.exists())
     assert (await core.read_namespaced_pod("one", namespace)).status.phase == "Running"
     await core.delete_node("doomed")
     with pytest.raises(client.ApiException) as gone:
