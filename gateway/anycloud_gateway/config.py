@@ -28,6 +28,10 @@ STRIPPED = (
     "anycloud-build",
 )
 
+# What the services' gRPC would take offence at, and answer with an error of its own: names with other characters than
+# it allows, binary values (no method of ours takes any), and what it says itself in answers or among its own parts.
+OFFENSIVE = r".*[^a-z0-9_.:-].*|.*-bin|lb-.*|endpoint-load-.*|grpc-(internal-.*|message|previous-.*|retry-.*|status)"
+
 _TYPE = "type.googleapis.com/envoy."
 
 
@@ -134,7 +138,10 @@ def _strip() -> dict[str, Any]:
     return _extension(
         "strip",
         "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
-        mutations=[{"remove": name} for name in STRIPPED],
+        mutations=[
+            *({"remove": name} for name in STRIPPED),
+            {"remove_on_match": {"key_matcher": {"safe_regex": {"regex": OFFENSIVE}}}},
+        ],
     )
 
 

@@ -91,6 +91,8 @@ function envoy_on_request(handle)
     -- No gRPC method is there. The transcoder would leave the call alone, and its answer would be an empty 200.
     headers:replace("content-type", "application/octet-stream")
   end
+  headers:remove("grpc-timeout") -- gRPC clients alone say these
+  headers:remove("grpc-encoding")
   if path:find("^[^?]*/%f[?%z]") then -- the transcoder would pass over the slash
     refuse(handle, "404", "")
   elseif headers:get("content-encoding") then

@@ -282,6 +282,56 @@ async def test_a_caller_cannot_pose_as_envoy_or_as_a_sibling(probe: Probe, gatew
     assert not {key for key, _ in spoofed if key != "x-request-id"} & set(call.headers)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "o'N`*~|: 7",
+        "x-a-bin: !!!",
+        "x-a-bin: AAA=",
+        "grpc-timeout: 1n",
+        "grpc-timeout: soon",
+        "grpc-encoding: gzip",
+        "grpc-accept-encoding: x",
+        "grpc-status: 5",
+        "grpc-message: %zz",
+        "grpc-previous-rpc-attempts: x",
+        "grpc-retry-pushback-ms: x",
+        "grpc-internal-encoding-request: x",
+        "lb-token: 1",
+        "lb-cost-bin: AAAA",
+        "endpoint-load-metrics-bin: AAAA",
+        "te: gzip",
+        "trailer: x",
+        "x-latin: ü",
+        "cookie: a=b; c",
+        "x-envoy-upstream-rq-timeout-ms: 1",
+        "x-forwarded-for: nonsense",
+    ],
+)
+async def test_a_header_that_means_nothing_here_does_no_harm(probe: Probe, gateway: Gateway, header: str) -> None:
+    """Each of these would be an error of the gRPC behind the gateway, if it got there."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    token = f"authorization: Bearer {probe_api.TOKEN}"
+    version = f"anycloud-client-version: {probe_api.VERSION}"
+    lines = ["GET /v1/things/x HTTP/1.1", "host: x", token, version, header, "connection: close"]
+    writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 OK"), answer
+
+
+async def test_grpc_clients_keep_their_deadline_and_compression(probe: Probe, gateway: Gateway) -> None:
+    compressed = grpc.Compression.Gzip
+    async with grpc.aio.insecure_channel(gateway.address, compression=compressed) as channel:
+        stub = probe_api.stubs.ThingsStub(channel)
+        name = "x" * 5000
+        assert (await stub.GetThing(pb.GetThingRequest(name=name), metadata=GRPC)).name == name
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await stub.GetThing(pb.GetThingRequest(name="hang"), metadata=GRPC, timeout=0.5)
+    assert failed.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    await asyncio.wait_for(probe.things.cancelled.wait(), 5)
+
+
 async def test_an_http_caller_cannot_either(probe: Probe, client: httpx.AsyncClient) -> None:
     spoofed = {"anycloud-caller": "deployment", "anycloud-principal": "u-0", "x-envoy-upstream-rq-timeout-ms": "1"}
     await client.get("/v1/things/x", headers={**spoofed, "x-envoy-original-path": "/v1/evil"})
