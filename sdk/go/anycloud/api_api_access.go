@@ -48,6 +48,8 @@ func (r ApiGrantUserRequest) Execute() (*User, *http.Response, error) {
 /*
 GrantUser Method for GrantUser
 
+Lets a GitHub user in, who then exchanges a sign-in for a token. The owner's call.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiGrantUserRequest
 */
@@ -161,6 +163,8 @@ func (r ApiListUsersRequest) Execute() (*ListUsersResponse, *http.Response, erro
 /*
 ListUsers Method for ListUsers
 
+The owner, and everybody who was granted access.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiListUsersRequest
 */
@@ -266,6 +270,8 @@ func (r ApiRevokeUserRequest) Execute() (*http.Response, error) {
 
 /*
 RevokeUser Method for RevokeUser
+
+Ends the access of a GitHub user, and that user's token, at once. The owner's call.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param userId

@@ -43,6 +43,8 @@ func (r ApiCreateBucketRequest) Execute() (*http.Response, error) {
 /*
 CreateBucket Method for CreateBucket
 
+Makes a bucket in the credential's account.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param credentialName
  @param bucketName
@@ -159,6 +161,8 @@ func (r ApiDeleteBucketRequest) Execute() (*http.Response, error) {
 
 /*
 DeleteBucket Method for DeleteBucket
+
+Deletes an empty bucket.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param credentialName
@@ -284,6 +288,8 @@ func (r ApiDeleteObjectRequest) Execute() (*http.Response, error) {
 /*
 DeleteObject Method for DeleteObject
 
+Deletes what is stored under a key.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param credentialName
  @param bucketName
@@ -407,6 +413,8 @@ func (r ApiGetBucketRequest) Execute() (*Bucket, *http.Response, error) {
 
 /*
 GetBucket Method for GetBucket
+
+One bucket.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param credentialName
@@ -547,6 +555,8 @@ func (r ApiListBucketsRequest) Execute() (*BucketPage, *http.Response, error) {
 
 /*
 ListBuckets Method for ListBuckets
+
+Buckets that the credential can see, a page at a time.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param credentialName
@@ -701,6 +711,8 @@ func (r ApiListObjectsRequest) Execute() (*ObjectPage, *http.Response, error) {
 
 /*
 ListObjects Method for ListObjects
+
+Objects and prefixes of a bucket, a page at a time.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param credentialName

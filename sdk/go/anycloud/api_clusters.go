@@ -171,6 +171,8 @@ func (r ApiDestroyClusterRequest) Execute() (*DestroyClusterAnswer, *http.Respon
 /*
 DestroyCluster Method for DestroyCluster
 
+Starts to remove the cluster and what it has in the cloud; refused while something refers to it.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param id Id or name.
  @return ApiDestroyClusterRequest
@@ -409,6 +411,8 @@ func (r ApiGetClusterRequest) Execute() (*GetClusterAnswer, *http.Response, erro
 
 /*
 GetCluster Method for GetCluster
+
+One cluster, by id or name.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param id Id or name.

@@ -66,6 +66,8 @@ func (r ApiGetCostReportRequest) Execute() (*CostReport, *http.Response, error) 
 /*
 GetCostReport Method for GetCostReport
 
+What workloads have cost in a span of time.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiGetCostReportRequest
 */
@@ -217,6 +219,8 @@ func (r ApiGetWorkloadCostRequest) Execute() ([]GetWorkloadCostResponseRow, *htt
 
 /*
 GetWorkloadCost Method for GetWorkloadCost
+
+What one workload has cost.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param id

@@ -149,6 +149,8 @@ func (r ApiGetCredentialRequest) Execute() (*RedactedCredential, *http.Response,
 /*
 GetCredential Method for GetCredential
 
+One credential, without its secrets.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param name
  @return ApiGetCredentialRequest
@@ -259,6 +261,8 @@ func (r ApiListCredentialsRequest) Execute() ([]RedactedCredential, *http.Respon
 
 /*
 ListCredentials Method for ListCredentials
+
+All credentials, without their secrets.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiListCredentialsRequest
@@ -379,6 +383,8 @@ func (r ApiSaveCredentialRequest) Execute() (*http.Response, error) {
 /*
 SaveCredential Method for SaveCredential
 
+Stores a credential under a name of the caller's choice.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param name
  @return ApiSaveCredentialRequest
@@ -493,6 +499,8 @@ func (r ApiUpdateCredentialRequest) Execute() (*http.Response, error) {
 
 /*
 UpdateCredential Method for UpdateCredential
+
+Changes parts of a credential.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param name

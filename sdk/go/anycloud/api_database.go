@@ -40,6 +40,8 @@ func (r ApiGetDatabaseSchemaRequest) Execute() (*DatabaseSchema, *http.Response,
 /*
 GetDatabaseSchema Method for GetDatabaseSchema
 
+Tables and columns that can be queried.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiGetDatabaseSchemaRequest
 */

@@ -570,6 +570,8 @@ func (r ApiReportOutcomeRequest) Execute() (*http.Response, error) {
 /*
 ReportOutcome Method for ReportOutcome
 
+What became of an execution. The same report again is the same answer.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param deploymentId
  @param jobId

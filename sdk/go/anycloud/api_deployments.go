@@ -41,6 +41,8 @@ func (r ApiCreateDeploymentRequest) Execute() (*CreateDeploymentAnswer, *http.Re
 /*
 CreateDeployment Method for CreateDeployment
 
+Answers once the intent is stored; the container is started afterwards.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiCreateDeploymentRequest
 */
@@ -399,7 +401,7 @@ func (r ApiListDeploymentsRequest) Execute() (*ListDeploymentsAnswer, *http.Resp
 /*
 ListDeployments Method for ListDeployments
 
-Newest first; reads stored facts only. Newest first; all, unless `limit` says how many.
+Newest first; all, unless `limit` says how many. Reads stored facts only.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiListDeploymentsRequest

@@ -154,6 +154,8 @@ func (r ApiDeleteNodePoolRequest) Execute() (*DeleteNodePoolAnswer, *http.Respon
 /*
 DeleteNodePool Method for DeleteNodePool
 
+Starts to remove the pool and its VMs; refused while something refers to it.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param id Id or name.
  @return ApiDeleteNodePoolRequest
@@ -265,6 +267,8 @@ func (r ApiGetNodePoolRequest) Execute() (*GetNodePoolAnswer, *http.Response, er
 
 /*
 GetNodePool Method for GetNodePool
+
+One node pool, by id or name.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param id Id or name.
@@ -397,7 +401,7 @@ func (r ApiListNodePoolsRequest) Execute() (*ListNodePoolsAnswer, *http.Response
 /*
 ListNodePools Method for ListNodePools
 
-Newest first. Newest first; all, unless `limit` says how many.
+Newest first; all, unless `limit` says how many.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiListNodePoolsRequest

@@ -36,6 +36,8 @@ func (r ApiDeleteChannelRequest) Execute() (*DeleteChannelResponse, *http.Respon
 /*
 DeleteChannel Method for DeleteChannel
 
+Stops notifications there.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param channel
  @return ApiDeleteChannelRequest
@@ -143,6 +145,8 @@ func (r ApiListChannelsRequest) Execute() ([]ListChannelsResponseEntry, *http.Re
 
 /*
 ListChannels Method for ListChannels
+
+Where notifications go.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiListChannelsRequest
@@ -255,6 +259,8 @@ func (r ApiSaveChannelRequest) Execute() (*http.Response, error) {
 
 /*
 SaveChannel Method for SaveChannel
+
+Sets up a channel, or replaces its settings.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param channel

@@ -58,6 +58,8 @@ func (r ApiGetQuotaStatusRequest) Execute() (*QuotaStatus, *http.Response, error
 /*
 GetQuotaStatus Method for GetQuotaStatus
 
+Requests for more in one cloud, held up to `waitMs`.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiGetQuotaStatusRequest
 */

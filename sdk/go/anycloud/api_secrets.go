@@ -148,6 +148,8 @@ func (r ApiListSecretsRequest) Execute() ([]Secret, *http.Response, error) {
 /*
 ListSecrets Method for ListSecrets
 
+All Secrets, without their values.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiListSecretsRequest
 */

@@ -35,6 +35,8 @@ func (r ApiListBudgetsRequest) Execute() (*ListBudgetsResponse, *http.Response, 
 /*
 ListBudgets Method for ListBudgets
 
+Budgets, and what was spent of them.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiListBudgetsRequest
 */
@@ -139,6 +141,8 @@ func (r ApiListThrottlesRequest) Execute() (*ListThrottlesResponse, *http.Respon
 
 /*
 ListThrottles Method for ListThrottles
+
+Limits of the rate of spending, and the rate now.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiListThrottlesRequest
@@ -253,6 +257,8 @@ func (r ApiSetBudgetRequest) Execute() (*http.Response, error) {
 /*
 SetBudget Method for SetBudget
 
+Limits what may be spent in a period.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param period
  @param scope
@@ -364,6 +370,8 @@ func (r ApiSetThrottleRequest) Execute() (*http.Response, error) {
 
 /*
 SetThrottle Method for SetThrottle
+
+Limits how fast money may be spent.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param scope

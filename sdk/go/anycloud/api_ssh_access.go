@@ -42,6 +42,8 @@ func (r ApiGetSshAccessRequest) Execute() (*GetSshAccessResponse, *http.Response
 /*
 GetSshAccess Method for GetSshAccess
 
+How to reach the VM of a workload with SSH.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param id
  @return ApiGetSshAccessRequest

@@ -34,6 +34,8 @@ func (r ApiGetSystemReleaseRequest) Execute() (*ReleaseStatus, *http.Response, e
 /*
 GetSystemRelease Method for GetSystemRelease
 
+The release that runs, and the newest upgrade.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiGetSystemReleaseRequest
 */

@@ -48,6 +48,8 @@ func (r ApiGetWorkloadStatusRequest) Execute() (*WorkloadStatus, *http.Response,
 /*
 GetWorkloadStatus Method for GetWorkloadStatus
 
+One workload: its record, where it stands, and its newest events.
+
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @param id
  @return ApiGetWorkloadStatusRequest
@@ -780,6 +782,8 @@ func (r ApiSubmitWorkloadRequest) Execute() (*Admission, *http.Response, error) 
 
 /*
 SubmitWorkload Method for SubmitWorkload
+
+Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again.
 
  @param ctx context.Context - for authentication, logging, cancellation, deadlines, tracing, etc. Passed from http.Request or context.Background().
  @return ApiSubmitWorkloadRequest

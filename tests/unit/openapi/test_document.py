@@ -31,7 +31,7 @@ def test_the_document_is_openapi(said: dict[str, Any]) -> None:
 
 def test_the_document_has_every_route_and_nothing_else() -> None:
     said = {(verb, path) for path, verbs in DOCUMENT["paths"].items() for verb in verbs}
-    assert len(said) == len(PRODUCT) == 65
+    assert len(said) == len(PRODUCT) == 66
 
 
 def test_every_component_is_used() -> None:
@@ -89,6 +89,11 @@ def test_comments_become_descriptions_with_the_names_of_json() -> None:
     assert claim == "Whether this execution was cancelled, held up to `waitMs`."
     fields = DOCUMENT["components"]["schemas"]["Admission"]["properties"]
     assert fields["submissionRevision"]["description"].startswith("Set for a Job that targets a Deployment")
+
+
+def test_every_operation_and_group_of_operations_is_described() -> None:
+    assert [name for name, found in PRODUCT.items() if not found.said.get("description")] == []
+    assert [tag["name"] for tag in DOCUMENT["tags"] if not tag.get("description")] == []
 
 
 def test_a_message_has_two_schemas_only_where_request_and_response_differ() -> None:

@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class ApiTokensStub:
-    """Missing associated documentation comment in .proto file."""
+    """How a person gets a token of a hosted API.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -48,7 +49,8 @@ class ApiTokensStub:
 
 
 class ApiTokensServicer:
-    """Missing associated documentation comment in .proto file."""
+    """How a person gets a token of a hosted API.
+    """
 
     def ExchangeApiToken(self, request, context):
         """Trades a GitHub sign-in for an API token, which is shown once.
@@ -86,7 +88,8 @@ def add_ApiTokensServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ApiTokens:
-    """Missing associated documentation comment in .proto file."""
+    """How a person gets a token of a hosted API.
+    """
 
     @staticmethod
     def ExchangeApiToken(request,
@@ -144,7 +147,8 @@ class ApiTokens:
 
 
 class ApiAccessStub:
-    """Missing associated documentation comment in .proto file."""
+    """Whom the owner of a hosted API lets in.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -170,22 +174,26 @@ class ApiAccessStub:
 
 
 class ApiAccessServicer:
-    """Missing associated documentation comment in .proto file."""
+    """Whom the owner of a hosted API lets in.
+    """
 
     def ListUsers(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The owner, and everybody who was granted access.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GrantUser(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Lets a GitHub user in, who then exchanges a sign-in for a token. The owner's call.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeUser(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Ends the access of a GitHub user, and that user's token, at once. The owner's call.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -217,7 +225,8 @@ def add_ApiAccessServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ApiAccess:
-    """Missing associated documentation comment in .proto file."""
+    """Whom the owner of a hosted API lets in.
+    """
 
     @staticmethod
     def ListUsers(request,

@@ -28,6 +28,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ApiTokensStub:
+    """How a person gets a token of a hosted API."""
+
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
@@ -39,6 +41,8 @@ class ApiTokensStub:
 
 @_typing.type_check_only
 class ApiTokensAsyncStub(ApiTokensStub):
+    """How a person gets a token of a hosted API."""
+
     def __init__(self, channel: _aio.Channel) -> None: ...
     ExchangeApiToken: _aio.UnaryUnaryMultiCallable[_access_pb2.ExchangeApiTokenRequest, _access_pb2.ApiToken]  # type: ignore[assignment]
     """Trades a GitHub sign-in for an API token, which is shown once."""
@@ -46,6 +50,8 @@ class ApiTokensAsyncStub(ApiTokensStub):
     """Replaces the caller's token; the old one ends at once."""
 
 class ApiTokensServicer(metaclass=_abc_1.ABCMeta):
+    """How a person gets a token of a hosted API."""
+
     @_abc_1.abstractmethod
     def ExchangeApiToken(
         self,
@@ -65,41 +71,56 @@ class ApiTokensServicer(metaclass=_abc_1.ABCMeta):
 def add_ApiTokensServicer_to_server(servicer: ApiTokensServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class ApiAccessStub:
+    """Whom the owner of a hosted API lets in."""
+
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ApiAccessAsyncStub: ...
     ListUsers: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListUsersRequest, _access_pb2.ListUsersResponse]
+    """The owner, and everybody who was granted access."""
     GrantUser: _grpc.UnaryUnaryMultiCallable[_access_pb2.GrantUserRequest, _access_pb2.User]
+    """Lets a GitHub user in, who then exchanges a sign-in for a token. The owner's call."""
     RevokeUser: _grpc.UnaryUnaryMultiCallable[_access_pb2.RevokeUserRequest, _empty_pb2.Empty]
+    """Ends the access of a GitHub user, and that user's token, at once. The owner's call."""
 
 @_typing.type_check_only
 class ApiAccessAsyncStub(ApiAccessStub):
+    """Whom the owner of a hosted API lets in."""
+
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListUsers: _aio.UnaryUnaryMultiCallable[_access_pb2.ListUsersRequest, _access_pb2.ListUsersResponse]  # type: ignore[assignment]
+    """The owner, and everybody who was granted access."""
     GrantUser: _aio.UnaryUnaryMultiCallable[_access_pb2.GrantUserRequest, _access_pb2.User]  # type: ignore[assignment]
+    """Lets a GitHub user in, who then exchanges a sign-in for a token. The owner's call."""
     RevokeUser: _aio.UnaryUnaryMultiCallable[_access_pb2.RevokeUserRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """Ends the access of a GitHub user, and that user's token, at once. The owner's call."""
 
 class ApiAccessServicer(metaclass=_abc_1.ABCMeta):
+    """Whom the owner of a hosted API lets in."""
+
     @_abc_1.abstractmethod
     def ListUsers(
         self,
         request: _access_pb2.ListUsersRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_access_pb2.ListUsersResponse, _abc.Awaitable[_access_pb2.ListUsersResponse]]: ...
+    ) -> _typing.Union[_access_pb2.ListUsersResponse, _abc.Awaitable[_access_pb2.ListUsersResponse]]:
+        """The owner, and everybody who was granted access."""
 
     @_abc_1.abstractmethod
     def GrantUser(
         self,
         request: _access_pb2.GrantUserRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_access_pb2.User, _abc.Awaitable[_access_pb2.User]]: ...
+    ) -> _typing.Union[_access_pb2.User, _abc.Awaitable[_access_pb2.User]]:
+        """Lets a GitHub user in, who then exchanges a sign-in for a token. The owner's call."""
 
     @_abc_1.abstractmethod
     def RevokeUser(
         self,
         request: _access_pb2.RevokeUserRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]: ...
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """Ends the access of a GitHub user, and that user's token, at once. The owner's call."""
 
 def add_ApiAccessServicer_to_server(servicer: ApiAccessServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

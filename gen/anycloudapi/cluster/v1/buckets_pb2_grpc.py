@@ -71,37 +71,43 @@ class BucketsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListBuckets(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Buckets that the credential can see, a page at a time.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetBucket(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One bucket.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateBucket(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Makes a bucket in the credential's account.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteBucket(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Deletes an empty bucket.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListObjects(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Objects and prefixes of a bucket, a page at a time.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteObject(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Deletes what is stored under a key.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -33,21 +33,33 @@ class BucketsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> BucketsAsyncStub: ...
     ListBuckets: _grpc.UnaryUnaryMultiCallable[_buckets_pb2.ListBucketsRequest, _buckets_pb2.BucketPage]
+    """Buckets that the credential can see, a page at a time."""
     GetBucket: _grpc.UnaryUnaryMultiCallable[_buckets_pb2.GetBucketRequest, _buckets_pb2.Bucket]
+    """One bucket."""
     CreateBucket: _grpc.UnaryUnaryMultiCallable[_buckets_pb2.CreateBucketRequest, _empty_pb2.Empty]
+    """Makes a bucket in the credential's account."""
     DeleteBucket: _grpc.UnaryUnaryMultiCallable[_buckets_pb2.DeleteBucketRequest, _empty_pb2.Empty]
+    """Deletes an empty bucket."""
     ListObjects: _grpc.UnaryUnaryMultiCallable[_buckets_pb2.ListObjectsRequest, _buckets_pb2.ObjectPage]
+    """Objects and prefixes of a bucket, a page at a time."""
     DeleteObject: _grpc.UnaryUnaryMultiCallable[_buckets_pb2.DeleteObjectRequest, _empty_pb2.Empty]
+    """Deletes what is stored under a key."""
 
 @_typing.type_check_only
 class BucketsAsyncStub(BucketsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListBuckets: _aio.UnaryUnaryMultiCallable[_buckets_pb2.ListBucketsRequest, _buckets_pb2.BucketPage]  # type: ignore[assignment]
+    """Buckets that the credential can see, a page at a time."""
     GetBucket: _aio.UnaryUnaryMultiCallable[_buckets_pb2.GetBucketRequest, _buckets_pb2.Bucket]  # type: ignore[assignment]
+    """One bucket."""
     CreateBucket: _aio.UnaryUnaryMultiCallable[_buckets_pb2.CreateBucketRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """Makes a bucket in the credential's account."""
     DeleteBucket: _aio.UnaryUnaryMultiCallable[_buckets_pb2.DeleteBucketRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """Deletes an empty bucket."""
     ListObjects: _aio.UnaryUnaryMultiCallable[_buckets_pb2.ListObjectsRequest, _buckets_pb2.ObjectPage]  # type: ignore[assignment]
+    """Objects and prefixes of a bucket, a page at a time."""
     DeleteObject: _aio.UnaryUnaryMultiCallable[_buckets_pb2.DeleteObjectRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """Deletes what is stored under a key."""
 
 class BucketsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -55,41 +67,47 @@ class BucketsServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _buckets_pb2.ListBucketsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_buckets_pb2.BucketPage, _abc.Awaitable[_buckets_pb2.BucketPage]]: ...
+    ) -> _typing.Union[_buckets_pb2.BucketPage, _abc.Awaitable[_buckets_pb2.BucketPage]]:
+        """Buckets that the credential can see, a page at a time."""
 
     @_abc_1.abstractmethod
     def GetBucket(
         self,
         request: _buckets_pb2.GetBucketRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_buckets_pb2.Bucket, _abc.Awaitable[_buckets_pb2.Bucket]]: ...
+    ) -> _typing.Union[_buckets_pb2.Bucket, _abc.Awaitable[_buckets_pb2.Bucket]]:
+        """One bucket."""
 
     @_abc_1.abstractmethod
     def CreateBucket(
         self,
         request: _buckets_pb2.CreateBucketRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]: ...
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """Makes a bucket in the credential's account."""
 
     @_abc_1.abstractmethod
     def DeleteBucket(
         self,
         request: _buckets_pb2.DeleteBucketRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]: ...
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """Deletes an empty bucket."""
 
     @_abc_1.abstractmethod
     def ListObjects(
         self,
         request: _buckets_pb2.ListObjectsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_buckets_pb2.ObjectPage, _abc.Awaitable[_buckets_pb2.ObjectPage]]: ...
+    ) -> _typing.Union[_buckets_pb2.ObjectPage, _abc.Awaitable[_buckets_pb2.ObjectPage]]:
+        """Objects and prefixes of a bucket, a page at a time."""
 
     @_abc_1.abstractmethod
     def DeleteObject(
         self,
         request: _buckets_pb2.DeleteObjectRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]: ...
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """Deletes what is stored under a key."""
 
 def add_BucketsServicer_to_server(servicer: BucketsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

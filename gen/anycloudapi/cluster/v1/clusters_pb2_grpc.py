@@ -79,13 +79,15 @@ class ClustersServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetCluster(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One cluster, by id or name.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DestroyCluster(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Starts to remove the cluster and what it has in the cloud; refused while something refers to it.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

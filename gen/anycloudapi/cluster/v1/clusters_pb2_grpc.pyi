@@ -36,7 +36,9 @@ class ClustersStub:
     CreateCluster: _grpc.UnaryUnaryMultiCallable[_clusters_pb2.CreateClusterRequest, _clusters_pb2.Cluster]
     """Records the cluster and starts to build it; again with the same name and target, resumes one that failed."""
     GetCluster: _grpc.UnaryUnaryMultiCallable[_clusters_pb2.GetClusterRequest, _clusters_pb2.Cluster]
+    """One cluster, by id or name."""
     DestroyCluster: _grpc.UnaryUnaryMultiCallable[_clusters_pb2.DestroyClusterRequest, _clusters_pb2.Cluster]
+    """Starts to remove the cluster and what it has in the cloud; refused while something refers to it."""
     ForgetCluster: _grpc.UnaryUnaryMultiCallable[_clusters_pb2.ForgetClusterRequest, _clusters_pb2.ForgetClusterResponse]
     """Drops the record of a cluster whose API is unreachable and whose VM is gone. Touches nothing in the cloud."""
 
@@ -48,7 +50,9 @@ class ClustersAsyncStub(ClustersStub):
     CreateCluster: _aio.UnaryUnaryMultiCallable[_clusters_pb2.CreateClusterRequest, _clusters_pb2.Cluster]  # type: ignore[assignment]
     """Records the cluster and starts to build it; again with the same name and target, resumes one that failed."""
     GetCluster: _aio.UnaryUnaryMultiCallable[_clusters_pb2.GetClusterRequest, _clusters_pb2.Cluster]  # type: ignore[assignment]
+    """One cluster, by id or name."""
     DestroyCluster: _aio.UnaryUnaryMultiCallable[_clusters_pb2.DestroyClusterRequest, _clusters_pb2.Cluster]  # type: ignore[assignment]
+    """Starts to remove the cluster and what it has in the cloud; refused while something refers to it."""
     ForgetCluster: _aio.UnaryUnaryMultiCallable[_clusters_pb2.ForgetClusterRequest, _clusters_pb2.ForgetClusterResponse]  # type: ignore[assignment]
     """Drops the record of a cluster whose API is unreachable and whose VM is gone. Touches nothing in the cloud."""
 
@@ -74,14 +78,16 @@ class ClustersServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _clusters_pb2.GetClusterRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_clusters_pb2.Cluster, _abc.Awaitable[_clusters_pb2.Cluster]]: ...
+    ) -> _typing.Union[_clusters_pb2.Cluster, _abc.Awaitable[_clusters_pb2.Cluster]]:
+        """One cluster, by id or name."""
 
     @_abc_1.abstractmethod
     def DestroyCluster(
         self,
         request: _clusters_pb2.DestroyClusterRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_clusters_pb2.Cluster, _abc.Awaitable[_clusters_pb2.Cluster]]: ...
+    ) -> _typing.Union[_clusters_pb2.Cluster, _abc.Awaitable[_clusters_pb2.Cluster]]:
+        """Starts to remove the cluster and what it has in the cloud; refused while something refers to it."""
 
     @_abc_1.abstractmethod
     def ForgetCluster(

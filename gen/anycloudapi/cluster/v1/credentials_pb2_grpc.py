@@ -66,25 +66,29 @@ class CredentialsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListCredentials(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """All credentials, without their secrets.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCredential(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One credential, without its secrets.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SaveCredential(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Stores a credential under a name of the caller's choice.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateCredential(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Changes parts of a credential.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -33,9 +33,13 @@ class CredentialsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> CredentialsAsyncStub: ...
     ListCredentials: _grpc.UnaryUnaryMultiCallable[_credentials_pb2.ListCredentialsRequest, _credentials_pb2.ListCredentialsResponse]
+    """All credentials, without their secrets."""
     GetCredential: _grpc.UnaryUnaryMultiCallable[_credentials_pb2.GetCredentialRequest, _credentials_pb2.RedactedCredential]
+    """One credential, without its secrets."""
     SaveCredential: _grpc.UnaryUnaryMultiCallable[_credentials_pb2.SaveCredentialRequest, _empty_pb2.Empty]
+    """Stores a credential under a name of the caller's choice."""
     UpdateCredential: _grpc.UnaryUnaryMultiCallable[_credentials_pb2.UpdateCredentialRequest, _empty_pb2.Empty]
+    """Changes parts of a credential."""
     DeleteCredential: _grpc.UnaryUnaryMultiCallable[_credentials_pb2.DeleteCredentialRequest, _empty_pb2.Empty]
     """Deleting what doesn't exist succeeds."""
 
@@ -43,9 +47,13 @@ class CredentialsStub:
 class CredentialsAsyncStub(CredentialsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListCredentials: _aio.UnaryUnaryMultiCallable[_credentials_pb2.ListCredentialsRequest, _credentials_pb2.ListCredentialsResponse]  # type: ignore[assignment]
+    """All credentials, without their secrets."""
     GetCredential: _aio.UnaryUnaryMultiCallable[_credentials_pb2.GetCredentialRequest, _credentials_pb2.RedactedCredential]  # type: ignore[assignment]
+    """One credential, without its secrets."""
     SaveCredential: _aio.UnaryUnaryMultiCallable[_credentials_pb2.SaveCredentialRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """Stores a credential under a name of the caller's choice."""
     UpdateCredential: _aio.UnaryUnaryMultiCallable[_credentials_pb2.UpdateCredentialRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """Changes parts of a credential."""
     DeleteCredential: _aio.UnaryUnaryMultiCallable[_credentials_pb2.DeleteCredentialRequest, _empty_pb2.Empty]  # type: ignore[assignment]
     """Deleting what doesn't exist succeeds."""
 
@@ -55,28 +63,32 @@ class CredentialsServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _credentials_pb2.ListCredentialsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_credentials_pb2.ListCredentialsResponse, _abc.Awaitable[_credentials_pb2.ListCredentialsResponse]]: ...
+    ) -> _typing.Union[_credentials_pb2.ListCredentialsResponse, _abc.Awaitable[_credentials_pb2.ListCredentialsResponse]]:
+        """All credentials, without their secrets."""
 
     @_abc_1.abstractmethod
     def GetCredential(
         self,
         request: _credentials_pb2.GetCredentialRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_credentials_pb2.RedactedCredential, _abc.Awaitable[_credentials_pb2.RedactedCredential]]: ...
+    ) -> _typing.Union[_credentials_pb2.RedactedCredential, _abc.Awaitable[_credentials_pb2.RedactedCredential]]:
+        """One credential, without its secrets."""
 
     @_abc_1.abstractmethod
     def SaveCredential(
         self,
         request: _credentials_pb2.SaveCredentialRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]: ...
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """Stores a credential under a name of the caller's choice."""
 
     @_abc_1.abstractmethod
     def UpdateCredential(
         self,
         request: _credentials_pb2.UpdateCredentialRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]: ...
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """Changes parts of a credential."""
 
     @_abc_1.abstractmethod
     def DeleteCredential(

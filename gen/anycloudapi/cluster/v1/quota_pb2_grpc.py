@@ -50,7 +50,8 @@ class QuotaServicer:
     """Missing associated documentation comment in .proto file."""
 
     def GetQuotaStatus(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Requests for more in one cloud, held up to `wait_ms`.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

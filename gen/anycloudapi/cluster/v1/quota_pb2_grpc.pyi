@@ -32,6 +32,7 @@ class QuotaStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> QuotaAsyncStub: ...
     GetQuotaStatus: _grpc.UnaryUnaryMultiCallable[_quota_pb2.GetQuotaStatusRequest, _quota_pb2.QuotaStatus]
+    """Requests for more in one cloud, held up to `wait_ms`."""
     ListCanceledQuota: _grpc.UnaryUnaryMultiCallable[_quota_pb2.ListCanceledQuotaRequest, _quota_pb2.QuotaStatus]
     """Requests for more that were canceled before a cloud had them."""
 
@@ -39,6 +40,7 @@ class QuotaStub:
 class QuotaAsyncStub(QuotaStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetQuotaStatus: _aio.UnaryUnaryMultiCallable[_quota_pb2.GetQuotaStatusRequest, _quota_pb2.QuotaStatus]  # type: ignore[assignment]
+    """Requests for more in one cloud, held up to `wait_ms`."""
     ListCanceledQuota: _aio.UnaryUnaryMultiCallable[_quota_pb2.ListCanceledQuotaRequest, _quota_pb2.QuotaStatus]  # type: ignore[assignment]
     """Requests for more that were canceled before a cloud had them."""
 
@@ -48,7 +50,8 @@ class QuotaServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _quota_pb2.GetQuotaStatusRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_quota_pb2.QuotaStatus, _abc.Awaitable[_quota_pb2.QuotaStatus]]: ...
+    ) -> _typing.Union[_quota_pb2.QuotaStatus, _abc.Awaitable[_quota_pb2.QuotaStatus]]:
+        """Requests for more in one cloud, held up to `wait_ms`."""
 
     @_abc_1.abstractmethod
     def ListCanceledQuota(

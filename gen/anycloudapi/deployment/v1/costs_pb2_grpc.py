@@ -50,13 +50,15 @@ class CostsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def GetWorkloadCost(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """What one workload has cost.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCostReport(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """What workloads have cost in a span of time.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -32,13 +32,17 @@ class CostsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> CostsAsyncStub: ...
     GetWorkloadCost: _grpc.UnaryUnaryMultiCallable[_costs_pb2.GetWorkloadCostRequest, _costs_pb2.GetWorkloadCostResponse]
+    """What one workload has cost."""
     GetCostReport: _grpc.UnaryUnaryMultiCallable[_costs_pb2.GetCostReportRequest, _costs_pb2.CostReport]
+    """What workloads have cost in a span of time."""
 
 @_typing.type_check_only
 class CostsAsyncStub(CostsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetWorkloadCost: _aio.UnaryUnaryMultiCallable[_costs_pb2.GetWorkloadCostRequest, _costs_pb2.GetWorkloadCostResponse]  # type: ignore[assignment]
+    """What one workload has cost."""
     GetCostReport: _aio.UnaryUnaryMultiCallable[_costs_pb2.GetCostReportRequest, _costs_pb2.CostReport]  # type: ignore[assignment]
+    """What workloads have cost in a span of time."""
 
 class CostsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -46,13 +50,15 @@ class CostsServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _costs_pb2.GetWorkloadCostRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_costs_pb2.GetWorkloadCostResponse, _abc.Awaitable[_costs_pb2.GetWorkloadCostResponse]]: ...
+    ) -> _typing.Union[_costs_pb2.GetWorkloadCostResponse, _abc.Awaitable[_costs_pb2.GetWorkloadCostResponse]]:
+        """What one workload has cost."""
 
     @_abc_1.abstractmethod
     def GetCostReport(
         self,
         request: _costs_pb2.GetCostReportRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_costs_pb2.CostReport, _abc.Awaitable[_costs_pb2.CostReport]]: ...
+    ) -> _typing.Union[_costs_pb2.CostReport, _abc.Awaitable[_costs_pb2.CostReport]]:
+        """What workloads have cost in a span of time."""
 
 def add_CostsServicer_to_server(servicer: CostsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -70,15 +70,15 @@ class DeploymentsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListDeployments(self, request, context):
-        """Newest first; reads stored facts only.
-        Newest first; all, unless `limit` says how many.
+        """Newest first; all, unless `limit` says how many. Reads stored facts only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateDeployment(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Answers once the intent is stored; the container is started afterwards.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

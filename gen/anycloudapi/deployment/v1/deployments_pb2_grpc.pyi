@@ -32,10 +32,9 @@ class DeploymentsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> DeploymentsAsyncStub: ...
     ListDeployments: _grpc.UnaryUnaryMultiCallable[_deployments_pb2.ListDeploymentsRequest, _deployments_pb2.ListDeploymentsResponse]
-    """Newest first; reads stored facts only.
-    Newest first; all, unless `limit` says how many.
-    """
+    """Newest first; all, unless `limit` says how many. Reads stored facts only."""
     CreateDeployment: _grpc.UnaryUnaryMultiCallable[_deployments_pb2.CreateDeploymentRequest, _deployments_pb2.Deployment]
+    """Answers once the intent is stored; the container is started afterwards."""
     GetDeployment: _grpc.UnaryUnaryMultiCallable[_deployments_pb2.GetDeploymentRequest, _deployments_pb2.Deployment]
     """With the live observation of its Pod."""
     UpdateDeployment: _grpc.UnaryUnaryMultiCallable[_deployments_pb2.UpdateDeploymentRequest, _deployments_pb2.Deployment]
@@ -49,10 +48,9 @@ class DeploymentsStub:
 class DeploymentsAsyncStub(DeploymentsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListDeployments: _aio.UnaryUnaryMultiCallable[_deployments_pb2.ListDeploymentsRequest, _deployments_pb2.ListDeploymentsResponse]  # type: ignore[assignment]
-    """Newest first; reads stored facts only.
-    Newest first; all, unless `limit` says how many.
-    """
+    """Newest first; all, unless `limit` says how many. Reads stored facts only."""
     CreateDeployment: _aio.UnaryUnaryMultiCallable[_deployments_pb2.CreateDeploymentRequest, _deployments_pb2.Deployment]  # type: ignore[assignment]
+    """Answers once the intent is stored; the container is started afterwards."""
     GetDeployment: _aio.UnaryUnaryMultiCallable[_deployments_pb2.GetDeploymentRequest, _deployments_pb2.Deployment]  # type: ignore[assignment]
     """With the live observation of its Pod."""
     UpdateDeployment: _aio.UnaryUnaryMultiCallable[_deployments_pb2.UpdateDeploymentRequest, _deployments_pb2.Deployment]  # type: ignore[assignment]
@@ -69,16 +67,15 @@ class DeploymentsServicer(metaclass=_abc_1.ABCMeta):
         request: _deployments_pb2.ListDeploymentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_deployments_pb2.ListDeploymentsResponse, _abc.Awaitable[_deployments_pb2.ListDeploymentsResponse]]:
-        """Newest first; reads stored facts only.
-        Newest first; all, unless `limit` says how many.
-        """
+        """Newest first; all, unless `limit` says how many. Reads stored facts only."""
 
     @_abc_1.abstractmethod
     def CreateDeployment(
         self,
         request: _deployments_pb2.CreateDeploymentRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_deployments_pb2.Deployment, _abc.Awaitable[_deployments_pb2.Deployment]]: ...
+    ) -> _typing.Union[_deployments_pb2.Deployment, _abc.Awaitable[_deployments_pb2.Deployment]]:
+        """Answers once the intent is stored; the container is started afterwards."""
 
     @_abc_1.abstractmethod
     def GetDeployment(

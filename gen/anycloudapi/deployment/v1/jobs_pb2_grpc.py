@@ -92,7 +92,8 @@ class DeploymentJobsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReportOutcome(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """What became of an execution. The same report again is the same answer.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

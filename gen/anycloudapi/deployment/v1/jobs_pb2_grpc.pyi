@@ -39,6 +39,7 @@ class DeploymentJobsStub:
     GetCancellation: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.GetCancellationRequest, _jobs_pb2.Cancellation]
     """Whether this execution was cancelled, held up to `wait_ms`."""
     ReportOutcome: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ReportOutcomeRequest, _empty_pb2.Empty]
+    """What became of an execution. The same report again is the same answer."""
     CleanupJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.CleanupJobRequest, _empty_pb2.Empty]
     """Confirms that nothing of this execution runs any more; frees its slot."""
     Work: _grpc.StreamStreamMultiCallable[_jobs_pb2.WorkerMessage, _jobs_pb2.WorkMessage]
@@ -56,6 +57,7 @@ class DeploymentJobsAsyncStub(DeploymentJobsStub):
     GetCancellation: _aio.UnaryUnaryMultiCallable[_jobs_pb2.GetCancellationRequest, _jobs_pb2.Cancellation]  # type: ignore[assignment]
     """Whether this execution was cancelled, held up to `wait_ms`."""
     ReportOutcome: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ReportOutcomeRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """What became of an execution. The same report again is the same answer."""
     CleanupJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.CleanupJobRequest, _empty_pb2.Empty]  # type: ignore[assignment]
     """Confirms that nothing of this execution runs any more; frees its slot."""
     Work: _aio.StreamStreamMultiCallable[_jobs_pb2.WorkerMessage, _jobs_pb2.WorkMessage]  # type: ignore[assignment]
@@ -93,7 +95,8 @@ class DeploymentJobsServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _jobs_pb2.ReportOutcomeRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]: ...
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """What became of an execution. The same report again is the same answer."""
 
     @_abc_1.abstractmethod
     def CleanupJob(

@@ -61,13 +61,15 @@ class NotificationsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListChannels(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Where notifications go.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SaveChannel(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Sets up a channel, or replaces its settings.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -80,7 +82,8 @@ class NotificationsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteChannel(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Stops notifications there.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -33,19 +33,25 @@ class NotificationsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> NotificationsAsyncStub: ...
     ListChannels: _grpc.UnaryUnaryMultiCallable[_notifications_pb2.ListChannelsRequest, _notifications_pb2.ListChannelsResponse]
+    """Where notifications go."""
     SaveChannel: _grpc.UnaryUnaryMultiCallable[_notifications_pb2.SaveChannelRequest, _empty_pb2.Empty]
+    """Sets up a channel, or replaces its settings."""
     TestChannel: _grpc.UnaryUnaryMultiCallable[_notifications_pb2.TestChannelRequest, _empty_pb2.Empty]
     """Sends one message there, or to the webhook that is given."""
     DeleteChannel: _grpc.UnaryUnaryMultiCallable[_notifications_pb2.DeleteChannelRequest, _notifications_pb2.DeleteChannelResponse]
+    """Stops notifications there."""
 
 @_typing.type_check_only
 class NotificationsAsyncStub(NotificationsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListChannels: _aio.UnaryUnaryMultiCallable[_notifications_pb2.ListChannelsRequest, _notifications_pb2.ListChannelsResponse]  # type: ignore[assignment]
+    """Where notifications go."""
     SaveChannel: _aio.UnaryUnaryMultiCallable[_notifications_pb2.SaveChannelRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """Sets up a channel, or replaces its settings."""
     TestChannel: _aio.UnaryUnaryMultiCallable[_notifications_pb2.TestChannelRequest, _empty_pb2.Empty]  # type: ignore[assignment]
     """Sends one message there, or to the webhook that is given."""
     DeleteChannel: _aio.UnaryUnaryMultiCallable[_notifications_pb2.DeleteChannelRequest, _notifications_pb2.DeleteChannelResponse]  # type: ignore[assignment]
+    """Stops notifications there."""
 
 class NotificationsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -53,14 +59,16 @@ class NotificationsServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _notifications_pb2.ListChannelsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_notifications_pb2.ListChannelsResponse, _abc.Awaitable[_notifications_pb2.ListChannelsResponse]]: ...
+    ) -> _typing.Union[_notifications_pb2.ListChannelsResponse, _abc.Awaitable[_notifications_pb2.ListChannelsResponse]]:
+        """Where notifications go."""
 
     @_abc_1.abstractmethod
     def SaveChannel(
         self,
         request: _notifications_pb2.SaveChannelRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]: ...
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """Sets up a channel, or replaces its settings."""
 
     @_abc_1.abstractmethod
     def TestChannel(
@@ -75,6 +83,7 @@ class NotificationsServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _notifications_pb2.DeleteChannelRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_notifications_pb2.DeleteChannelResponse, _abc.Awaitable[_notifications_pb2.DeleteChannelResponse]]: ...
+    ) -> _typing.Union[_notifications_pb2.DeleteChannelResponse, _abc.Awaitable[_notifications_pb2.DeleteChannelResponse]]:
+        """Stops notifications there."""
 
 def add_NotificationsServicer_to_server(servicer: NotificationsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

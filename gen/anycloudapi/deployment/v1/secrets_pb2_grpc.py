@@ -56,7 +56,8 @@ class SecretsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListSecrets(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """All Secrets, without their values.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -33,6 +33,7 @@ class SecretsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SecretsAsyncStub: ...
     ListSecrets: _grpc.UnaryUnaryMultiCallable[_secrets_pb2.ListSecretsRequest, _secrets_pb2.ListSecretsResponse]
+    """All Secrets, without their values."""
     SaveSecret: _grpc.UnaryUnaryMultiCallable[_secrets_pb2.SaveSecretRequest, _empty_pb2.Empty]
     """Creates it, or replaces all of its values."""
     DeleteSecret: _grpc.UnaryUnaryMultiCallable[_secrets_pb2.DeleteSecretRequest, _empty_pb2.Empty]
@@ -42,6 +43,7 @@ class SecretsStub:
 class SecretsAsyncStub(SecretsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListSecrets: _aio.UnaryUnaryMultiCallable[_secrets_pb2.ListSecretsRequest, _secrets_pb2.ListSecretsResponse]  # type: ignore[assignment]
+    """All Secrets, without their values."""
     SaveSecret: _aio.UnaryUnaryMultiCallable[_secrets_pb2.SaveSecretRequest, _empty_pb2.Empty]  # type: ignore[assignment]
     """Creates it, or replaces all of its values."""
     DeleteSecret: _aio.UnaryUnaryMultiCallable[_secrets_pb2.DeleteSecretRequest, _empty_pb2.Empty]  # type: ignore[assignment]
@@ -53,7 +55,8 @@ class SecretsServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _secrets_pb2.ListSecretsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_secrets_pb2.ListSecretsResponse, _abc.Awaitable[_secrets_pb2.ListSecretsResponse]]: ...
+    ) -> _typing.Union[_secrets_pb2.ListSecretsResponse, _abc.Awaitable[_secrets_pb2.ListSecretsResponse]]:
+        """All Secrets, without their values."""
 
     @_abc_1.abstractmethod
     def SaveSecret(

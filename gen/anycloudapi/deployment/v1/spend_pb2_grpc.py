@@ -71,13 +71,15 @@ class SpendServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListBudgets(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Budgets, and what was spent of them.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetBudget(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Limits what may be spent in a period.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -90,13 +92,15 @@ class SpendServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListThrottles(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Limits of the rate of spending, and the rate now.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetThrottle(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Limits how fast money may be spent.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -33,11 +33,15 @@ class SpendStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SpendAsyncStub: ...
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_spend_pb2.ListBudgetsRequest, _spend_pb2.ListBudgetsResponse]
+    """Budgets, and what was spent of them."""
     SetBudget: _grpc.UnaryUnaryMultiCallable[_spend_pb2.SetBudgetRequest, _empty_pb2.Empty]
+    """Limits what may be spent in a period."""
     UnsetBudget: _grpc.UnaryUnaryMultiCallable[_spend_pb2.UnsetBudgetRequest, _empty_pb2.Empty]
     """Removing what isn't set succeeds."""
     ListThrottles: _grpc.UnaryUnaryMultiCallable[_spend_pb2.ListThrottlesRequest, _spend_pb2.ListThrottlesResponse]
+    """Limits of the rate of spending, and the rate now."""
     SetThrottle: _grpc.UnaryUnaryMultiCallable[_spend_pb2.SetThrottleRequest, _empty_pb2.Empty]
+    """Limits how fast money may be spent."""
     UnsetThrottle: _grpc.UnaryUnaryMultiCallable[_spend_pb2.UnsetThrottleRequest, _empty_pb2.Empty]
     """Removing what isn't set succeeds."""
 
@@ -45,11 +49,15 @@ class SpendStub:
 class SpendAsyncStub(SpendStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListBudgets: _aio.UnaryUnaryMultiCallable[_spend_pb2.ListBudgetsRequest, _spend_pb2.ListBudgetsResponse]  # type: ignore[assignment]
+    """Budgets, and what was spent of them."""
     SetBudget: _aio.UnaryUnaryMultiCallable[_spend_pb2.SetBudgetRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """Limits what may be spent in a period."""
     UnsetBudget: _aio.UnaryUnaryMultiCallable[_spend_pb2.UnsetBudgetRequest, _empty_pb2.Empty]  # type: ignore[assignment]
     """Removing what isn't set succeeds."""
     ListThrottles: _aio.UnaryUnaryMultiCallable[_spend_pb2.ListThrottlesRequest, _spend_pb2.ListThrottlesResponse]  # type: ignore[assignment]
+    """Limits of the rate of spending, and the rate now."""
     SetThrottle: _aio.UnaryUnaryMultiCallable[_spend_pb2.SetThrottleRequest, _empty_pb2.Empty]  # type: ignore[assignment]
+    """Limits how fast money may be spent."""
     UnsetThrottle: _aio.UnaryUnaryMultiCallable[_spend_pb2.UnsetThrottleRequest, _empty_pb2.Empty]  # type: ignore[assignment]
     """Removing what isn't set succeeds."""
 
@@ -59,14 +67,16 @@ class SpendServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _spend_pb2.ListBudgetsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_spend_pb2.ListBudgetsResponse, _abc.Awaitable[_spend_pb2.ListBudgetsResponse]]: ...
+    ) -> _typing.Union[_spend_pb2.ListBudgetsResponse, _abc.Awaitable[_spend_pb2.ListBudgetsResponse]]:
+        """Budgets, and what was spent of them."""
 
     @_abc_1.abstractmethod
     def SetBudget(
         self,
         request: _spend_pb2.SetBudgetRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]: ...
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """Limits what may be spent in a period."""
 
     @_abc_1.abstractmethod
     def UnsetBudget(
@@ -81,14 +91,16 @@ class SpendServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _spend_pb2.ListThrottlesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_spend_pb2.ListThrottlesResponse, _abc.Awaitable[_spend_pb2.ListThrottlesResponse]]: ...
+    ) -> _typing.Union[_spend_pb2.ListThrottlesResponse, _abc.Awaitable[_spend_pb2.ListThrottlesResponse]]:
+        """Limits of the rate of spending, and the rate now."""
 
     @_abc_1.abstractmethod
     def SetThrottle(
         self,
         request: _spend_pb2.SetThrottleRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]: ...
+    ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
+        """Limits how fast money may be spent."""
 
     @_abc_1.abstractmethod
     def UnsetThrottle(

@@ -45,7 +45,8 @@ class SshAccessServicer:
     """Missing associated documentation comment in .proto file."""
 
     def GetSshAccess(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """How to reach the VM of a workload with SSH.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

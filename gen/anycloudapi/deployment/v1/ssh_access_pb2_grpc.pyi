@@ -32,11 +32,13 @@ class SshAccessStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SshAccessAsyncStub: ...
     GetSshAccess: _grpc.UnaryUnaryMultiCallable[_ssh_access_pb2.GetSshAccessRequest, _ssh_access_pb2.GetSshAccessResponse]
+    """How to reach the VM of a workload with SSH."""
 
 @_typing.type_check_only
 class SshAccessAsyncStub(SshAccessStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetSshAccess: _aio.UnaryUnaryMultiCallable[_ssh_access_pb2.GetSshAccessRequest, _ssh_access_pb2.GetSshAccessResponse]  # type: ignore[assignment]
+    """How to reach the VM of a workload with SSH."""
 
 class SshAccessServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -44,6 +46,7 @@ class SshAccessServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _ssh_access_pb2.GetSshAccessRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_ssh_access_pb2.GetSshAccessResponse, _abc.Awaitable[_ssh_access_pb2.GetSshAccessResponse]]: ...
+    ) -> _typing.Union[_ssh_access_pb2.GetSshAccessResponse, _abc.Awaitable[_ssh_access_pb2.GetSshAccessResponse]]:
+        """How to reach the VM of a workload with SSH."""
 
 def add_SshAccessServicer_to_server(servicer: SshAccessServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

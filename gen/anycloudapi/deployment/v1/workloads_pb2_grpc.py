@@ -81,7 +81,8 @@ class WorkloadsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def SubmitWorkload(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -101,7 +102,8 @@ class WorkloadsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetWorkloadStatus(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One workload: its record, where it stands, and its newest events.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

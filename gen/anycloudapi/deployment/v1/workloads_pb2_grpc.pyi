@@ -33,11 +33,13 @@ class WorkloadsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> WorkloadsAsyncStub: ...
     SubmitWorkload: _grpc.UnaryUnaryMultiCallable[_workloads_pb2.SubmitWorkloadRequest, _workloads_pb2.Admission]
+    """Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again."""
     SubmitJobs: _grpc.UnaryUnaryMultiCallable[_workloads_pb2.SubmitJobsRequest, _workloads_pb2.SubmitJobsResponse]
     """Many Jobs for one Deployment in one transaction; gRPC only."""
     ListWorkloads: _grpc.UnaryUnaryMultiCallable[_workloads_pb2.ListWorkloadsRequest, _workloads_pb2.ListWorkloadsResponse]
     """Newest first, 200 unless `limit` says otherwise, 1,000 at most."""
     GetWorkloadStatus: _grpc.UnaryUnaryMultiCallable[_workloads_pb2.GetWorkloadStatusRequest, _workloads_pb2.WorkloadStatus]
+    """One workload: its record, where it stands, and its newest events."""
     TerminateWorkload: _grpc.UnaryUnaryMultiCallable[_workloads_pb2.TerminateWorkloadRequest, _workloads_pb2.Message]
     """A request only: what runs is told, and cleanup isn't awaited."""
     ResubmitWorkload: _grpc.UnaryUnaryMultiCallable[_workloads_pb2.ResubmitWorkloadRequest, _workloads_pb2.Resubmission]
@@ -51,11 +53,13 @@ class WorkloadsStub:
 class WorkloadsAsyncStub(WorkloadsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     SubmitWorkload: _aio.UnaryUnaryMultiCallable[_workloads_pb2.SubmitWorkloadRequest, _workloads_pb2.Admission]  # type: ignore[assignment]
+    """Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again."""
     SubmitJobs: _aio.UnaryUnaryMultiCallable[_workloads_pb2.SubmitJobsRequest, _workloads_pb2.SubmitJobsResponse]  # type: ignore[assignment]
     """Many Jobs for one Deployment in one transaction; gRPC only."""
     ListWorkloads: _aio.UnaryUnaryMultiCallable[_workloads_pb2.ListWorkloadsRequest, _workloads_pb2.ListWorkloadsResponse]  # type: ignore[assignment]
     """Newest first, 200 unless `limit` says otherwise, 1,000 at most."""
     GetWorkloadStatus: _aio.UnaryUnaryMultiCallable[_workloads_pb2.GetWorkloadStatusRequest, _workloads_pb2.WorkloadStatus]  # type: ignore[assignment]
+    """One workload: its record, where it stands, and its newest events."""
     TerminateWorkload: _aio.UnaryUnaryMultiCallable[_workloads_pb2.TerminateWorkloadRequest, _workloads_pb2.Message]  # type: ignore[assignment]
     """A request only: what runs is told, and cleanup isn't awaited."""
     ResubmitWorkload: _aio.UnaryUnaryMultiCallable[_workloads_pb2.ResubmitWorkloadRequest, _workloads_pb2.Resubmission]  # type: ignore[assignment]
@@ -71,7 +75,8 @@ class WorkloadsServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _workloads_pb2.SubmitWorkloadRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_workloads_pb2.Admission, _abc.Awaitable[_workloads_pb2.Admission]]: ...
+    ) -> _typing.Union[_workloads_pb2.Admission, _abc.Awaitable[_workloads_pb2.Admission]]:
+        """Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again."""
 
     @_abc_1.abstractmethod
     def SubmitJobs(
@@ -94,7 +99,8 @@ class WorkloadsServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _workloads_pb2.GetWorkloadStatusRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_workloads_pb2.WorkloadStatus, _abc.Awaitable[_workloads_pb2.WorkloadStatus]]: ...
+    ) -> _typing.Union[_workloads_pb2.WorkloadStatus, _abc.Awaitable[_workloads_pb2.WorkloadStatus]]:
+        """One workload: its record, where it stands, and its newest events."""
 
     @_abc_1.abstractmethod
     def TerminateWorkload(

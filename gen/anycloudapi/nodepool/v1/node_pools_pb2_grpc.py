@@ -60,8 +60,7 @@ class NodePoolsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListNodePools(self, request, context):
-        """Newest first.
-        Newest first; all, unless `limit` says how many.
+        """Newest first; all, unless `limit` says how many.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -75,13 +74,15 @@ class NodePoolsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetNodePool(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One node pool, by id or name.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteNodePool(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Starts to remove the pool and its VMs; refused while something refers to it.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

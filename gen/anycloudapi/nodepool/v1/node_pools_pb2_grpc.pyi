@@ -32,25 +32,25 @@ class NodePoolsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> NodePoolsAsyncStub: ...
     ListNodePools: _grpc.UnaryUnaryMultiCallable[_node_pools_pb2.ListNodePoolsRequest, _node_pools_pb2.ListNodePoolsResponse]
-    """Newest first.
-    Newest first; all, unless `limit` says how many.
-    """
+    """Newest first; all, unless `limit` says how many."""
     CreateNodePool: _grpc.UnaryUnaryMultiCallable[_node_pools_pb2.CreateNodePoolRequest, _node_pools_pb2.NodePool]
     """Answers once the intent is stored; the VMs are bought afterwards."""
     GetNodePool: _grpc.UnaryUnaryMultiCallable[_node_pools_pb2.GetNodePoolRequest, _node_pools_pb2.NodePool]
+    """One node pool, by id or name."""
     DeleteNodePool: _grpc.UnaryUnaryMultiCallable[_node_pools_pb2.DeleteNodePoolRequest, _node_pools_pb2.NodePool]
+    """Starts to remove the pool and its VMs; refused while something refers to it."""
 
 @_typing.type_check_only
 class NodePoolsAsyncStub(NodePoolsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListNodePools: _aio.UnaryUnaryMultiCallable[_node_pools_pb2.ListNodePoolsRequest, _node_pools_pb2.ListNodePoolsResponse]  # type: ignore[assignment]
-    """Newest first.
-    Newest first; all, unless `limit` says how many.
-    """
+    """Newest first; all, unless `limit` says how many."""
     CreateNodePool: _aio.UnaryUnaryMultiCallable[_node_pools_pb2.CreateNodePoolRequest, _node_pools_pb2.NodePool]  # type: ignore[assignment]
     """Answers once the intent is stored; the VMs are bought afterwards."""
     GetNodePool: _aio.UnaryUnaryMultiCallable[_node_pools_pb2.GetNodePoolRequest, _node_pools_pb2.NodePool]  # type: ignore[assignment]
+    """One node pool, by id or name."""
     DeleteNodePool: _aio.UnaryUnaryMultiCallable[_node_pools_pb2.DeleteNodePoolRequest, _node_pools_pb2.NodePool]  # type: ignore[assignment]
+    """Starts to remove the pool and its VMs; refused while something refers to it."""
 
 class NodePoolsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -59,9 +59,7 @@ class NodePoolsServicer(metaclass=_abc_1.ABCMeta):
         request: _node_pools_pb2.ListNodePoolsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_node_pools_pb2.ListNodePoolsResponse, _abc.Awaitable[_node_pools_pb2.ListNodePoolsResponse]]:
-        """Newest first.
-        Newest first; all, unless `limit` says how many.
-        """
+        """Newest first; all, unless `limit` says how many."""
 
     @_abc_1.abstractmethod
     def CreateNodePool(
@@ -76,13 +74,15 @@ class NodePoolsServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _node_pools_pb2.GetNodePoolRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_node_pools_pb2.NodePool, _abc.Awaitable[_node_pools_pb2.NodePool]]: ...
+    ) -> _typing.Union[_node_pools_pb2.NodePool, _abc.Awaitable[_node_pools_pb2.NodePool]]:
+        """One node pool, by id or name."""
 
     @_abc_1.abstractmethod
     def DeleteNodePool(
         self,
         request: _node_pools_pb2.DeleteNodePoolRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_node_pools_pb2.NodePool, _abc.Awaitable[_node_pools_pb2.NodePool]]: ...
+    ) -> _typing.Union[_node_pools_pb2.NodePool, _abc.Awaitable[_node_pools_pb2.NodePool]]:
+        """Starts to remove the pool and its VMs; refused while something refers to it."""
 
 def add_NodePoolsServicer_to_server(servicer: NodePoolsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class SystemReleaseStub:
-    """Missing associated documentation comment in .proto file."""
+    """The release of the API itself.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -47,10 +48,12 @@ class SystemReleaseStub:
 
 
 class SystemReleaseServicer:
-    """Missing associated documentation comment in .proto file."""
+    """The release of the API itself.
+    """
 
     def GetSystemRelease(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The release that runs, and the newest upgrade.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -84,7 +87,8 @@ def add_SystemReleaseServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SystemRelease:
-    """Missing associated documentation comment in .proto file."""
+    """The release of the API itself.
+    """
 
     @staticmethod
     def GetSystemRelease(request,
@@ -142,7 +146,8 @@ class SystemRelease:
 
 
 class DatabaseStub:
-    """Missing associated documentation comment in .proto file."""
+    """What the API has stored, for reading.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -163,10 +168,12 @@ class DatabaseStub:
 
 
 class DatabaseServicer:
-    """Missing associated documentation comment in .proto file."""
+    """What the API has stored, for reading.
+    """
 
     def GetDatabaseSchema(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Tables and columns that can be queried.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -200,7 +207,8 @@ def add_DatabaseServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Database:
-    """Missing associated documentation comment in .proto file."""
+    """What the API has stored, for reading.
+    """
 
     @staticmethod
     def GetDatabaseSchema(request,

@@ -27,28 +27,37 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SystemReleaseStub:
+    """The release of the API itself."""
+
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SystemReleaseAsyncStub: ...
     GetSystemRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.GetSystemReleaseRequest, _release_pb2.ReleaseStatus]
+    """The release that runs, and the newest upgrade."""
     RequestSystemRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.RequestSystemReleaseRequest, _release_pb2.RequestSystemReleaseResponse]
     """Moves the API to that image; answers once that is on record."""
 
 @_typing.type_check_only
 class SystemReleaseAsyncStub(SystemReleaseStub):
+    """The release of the API itself."""
+
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetSystemRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.GetSystemReleaseRequest, _release_pb2.ReleaseStatus]  # type: ignore[assignment]
+    """The release that runs, and the newest upgrade."""
     RequestSystemRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.RequestSystemReleaseRequest, _release_pb2.RequestSystemReleaseResponse]  # type: ignore[assignment]
     """Moves the API to that image; answers once that is on record."""
 
 class SystemReleaseServicer(metaclass=_abc_1.ABCMeta):
+    """The release of the API itself."""
+
     @_abc_1.abstractmethod
     def GetSystemRelease(
         self,
         request: _release_pb2.GetSystemReleaseRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_release_pb2.ReleaseStatus, _abc.Awaitable[_release_pb2.ReleaseStatus]]: ...
+    ) -> _typing.Union[_release_pb2.ReleaseStatus, _abc.Awaitable[_release_pb2.ReleaseStatus]]:
+        """The release that runs, and the newest upgrade."""
 
     @_abc_1.abstractmethod
     def RequestSystemRelease(
@@ -61,28 +70,37 @@ class SystemReleaseServicer(metaclass=_abc_1.ABCMeta):
 def add_SystemReleaseServicer_to_server(servicer: SystemReleaseServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class DatabaseStub:
+    """What the API has stored, for reading."""
+
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> DatabaseAsyncStub: ...
     GetDatabaseSchema: _grpc.UnaryUnaryMultiCallable[_release_pb2.GetDatabaseSchemaRequest, _release_pb2.DatabaseSchema]
+    """Tables and columns that can be queried."""
     QueryDatabase: _grpc.UnaryUnaryMultiCallable[_release_pb2.QueryDatabaseRequest, _release_pb2.QueryResult]
     """Read-only SQL over the tables of all services; columns with secrets are left out."""
 
 @_typing.type_check_only
 class DatabaseAsyncStub(DatabaseStub):
+    """What the API has stored, for reading."""
+
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetDatabaseSchema: _aio.UnaryUnaryMultiCallable[_release_pb2.GetDatabaseSchemaRequest, _release_pb2.DatabaseSchema]  # type: ignore[assignment]
+    """Tables and columns that can be queried."""
     QueryDatabase: _aio.UnaryUnaryMultiCallable[_release_pb2.QueryDatabaseRequest, _release_pb2.QueryResult]  # type: ignore[assignment]
     """Read-only SQL over the tables of all services; columns with secrets are left out."""
 
 class DatabaseServicer(metaclass=_abc_1.ABCMeta):
+    """What the API has stored, for reading."""
+
     @_abc_1.abstractmethod
     def GetDatabaseSchema(
         self,
         request: _release_pb2.GetDatabaseSchemaRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_release_pb2.DatabaseSchema, _abc.Awaitable[_release_pb2.DatabaseSchema]]: ...
+    ) -> _typing.Union[_release_pb2.DatabaseSchema, _abc.Awaitable[_release_pb2.DatabaseSchema]]:
+        """Tables and columns that can be queried."""
 
     @_abc_1.abstractmethod
     def QueryDatabase(

@@ -60,6 +60,7 @@ class ApiAccessApi:
     ) -> User:
         """grant_user
 
+        Lets a GitHub user in, who then exchanges a sign-in for a token. The owner's call.
 
         :param grant: (required)
         :type grant: Grant
@@ -131,6 +132,7 @@ class ApiAccessApi:
     ) -> ApiResponse[User]:
         """grant_user
 
+        Lets a GitHub user in, who then exchanges a sign-in for a token. The owner's call.
 
         :param grant: (required)
         :type grant: Grant
@@ -202,6 +204,7 @@ class ApiAccessApi:
     ) -> RESTResponseType:
         """grant_user
 
+        Lets a GitHub user in, who then exchanges a sign-in for a token. The owner's call.
 
         :param grant: (required)
         :type grant: Grant
@@ -347,6 +350,7 @@ class ApiAccessApi:
     ) -> ListUsersResponse:
         """list_users
 
+        The owner, and everybody who was granted access.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -410,6 +414,7 @@ class ApiAccessApi:
     ) -> ApiResponse[ListUsersResponse]:
         """list_users
 
+        The owner, and everybody who was granted access.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -473,6 +478,7 @@ class ApiAccessApi:
     ) -> RESTResponseType:
         """list_users
 
+        The owner, and everybody who was granted access.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -594,6 +600,7 @@ class ApiAccessApi:
     ) -> None:
         """revoke_user
 
+        Ends the access of a GitHub user, and that user's token, at once. The owner's call.
 
         :param user_id: (required)
         :type user_id: str
@@ -661,6 +668,7 @@ class ApiAccessApi:
     ) -> ApiResponse[None]:
         """revoke_user
 
+        Ends the access of a GitHub user, and that user's token, at once. The owner's call.
 
         :param user_id: (required)
         :type user_id: str
@@ -728,6 +736,7 @@ class ApiAccessApi:
     ) -> RESTResponseType:
         """revoke_user
 
+        Ends the access of a GitHub user, and that user's token, at once. The owner's call.
 
         :param user_id: (required)
         :type user_id: str

@@ -61,6 +61,7 @@ class BucketsApi:
     ) -> None:
         """create_bucket
 
+        Makes a bucket in the credential's account.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -136,6 +137,7 @@ class BucketsApi:
     ) -> ApiResponse[None]:
         """create_bucket
 
+        Makes a bucket in the credential's account.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -211,6 +213,7 @@ class BucketsApi:
     ) -> RESTResponseType:
         """create_bucket
 
+        Makes a bucket in the credential's account.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -354,6 +357,7 @@ class BucketsApi:
     ) -> None:
         """delete_bucket
 
+        Deletes an empty bucket.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -429,6 +433,7 @@ class BucketsApi:
     ) -> ApiResponse[None]:
         """delete_bucket
 
+        Deletes an empty bucket.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -504,6 +509,7 @@ class BucketsApi:
     ) -> RESTResponseType:
         """delete_bucket
 
+        Deletes an empty bucket.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -648,6 +654,7 @@ class BucketsApi:
     ) -> None:
         """delete_object
 
+        Deletes what is stored under a key.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -727,6 +734,7 @@ class BucketsApi:
     ) -> ApiResponse[None]:
         """delete_object
 
+        Deletes what is stored under a key.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -806,6 +814,7 @@ class BucketsApi:
     ) -> RESTResponseType:
         """delete_object
 
+        Deletes what is stored under a key.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -957,6 +966,7 @@ class BucketsApi:
     ) -> Bucket:
         """get_bucket
 
+        One bucket.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -1032,6 +1042,7 @@ class BucketsApi:
     ) -> ApiResponse[Bucket]:
         """get_bucket
 
+        One bucket.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -1107,6 +1118,7 @@ class BucketsApi:
     ) -> RESTResponseType:
         """get_bucket
 
+        One bucket.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -1251,6 +1263,7 @@ class BucketsApi:
     ) -> BucketPage:
         """list_buckets
 
+        Buckets that the credential can see, a page at a time.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -1330,6 +1343,7 @@ class BucketsApi:
     ) -> ApiResponse[BucketPage]:
         """list_buckets
 
+        Buckets that the credential can see, a page at a time.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -1409,6 +1423,7 @@ class BucketsApi:
     ) -> RESTResponseType:
         """list_buckets
 
+        Buckets that the credential can see, a page at a time.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -1566,6 +1581,7 @@ class BucketsApi:
     ) -> ObjectPage:
         """list_objects
 
+        Objects and prefixes of a bucket, a page at a time.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -1657,6 +1673,7 @@ class BucketsApi:
     ) -> ApiResponse[ObjectPage]:
         """list_objects
 
+        Objects and prefixes of a bucket, a page at a time.
 
         :param credential_name: (required)
         :type credential_name: str
@@ -1748,6 +1765,7 @@ class BucketsApi:
     ) -> RESTResponseType:
         """list_objects
 
+        Objects and prefixes of a bucket, a page at a time.
 
         :param credential_name: (required)
         :type credential_name: str

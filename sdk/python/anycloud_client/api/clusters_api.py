@@ -355,6 +355,7 @@ class ClustersApi:
     ) -> DestroyClusterAnswer:
         """destroy_cluster
 
+        Starts to remove the cluster and what it has in the cloud; refused while something refers to it.
 
         :param id: Id or name. (required)
         :type id: str
@@ -426,6 +427,7 @@ class ClustersApi:
     ) -> ApiResponse[DestroyClusterAnswer]:
         """destroy_cluster
 
+        Starts to remove the cluster and what it has in the cloud; refused while something refers to it.
 
         :param id: Id or name. (required)
         :type id: str
@@ -497,6 +499,7 @@ class ClustersApi:
     ) -> RESTResponseType:
         """destroy_cluster
 
+        Starts to remove the cluster and what it has in the cloud; refused while something refers to it.
 
         :param id: Id or name. (required)
         :type id: str
@@ -909,6 +912,7 @@ class ClustersApi:
     ) -> GetClusterAnswer:
         """get_cluster
 
+        One cluster, by id or name.
 
         :param id: Id or name. (required)
         :type id: str
@@ -976,6 +980,7 @@ class ClustersApi:
     ) -> ApiResponse[GetClusterAnswer]:
         """get_cluster
 
+        One cluster, by id or name.
 
         :param id: Id or name. (required)
         :type id: str
@@ -1043,6 +1048,7 @@ class ClustersApi:
     ) -> RESTResponseType:
         """get_cluster
 
+        One cluster, by id or name.
 
         :param id: Id or name. (required)
         :type id: str

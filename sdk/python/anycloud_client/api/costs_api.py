@@ -62,6 +62,7 @@ class CostsApi:
     ) -> CostReport:
         """get_cost_report
 
+        What workloads have cost in a span of time.
 
         :param since_ms: Epoch milliseconds. (required)
         :type since_ms: int
@@ -145,6 +146,7 @@ class CostsApi:
     ) -> ApiResponse[CostReport]:
         """get_cost_report
 
+        What workloads have cost in a span of time.
 
         :param since_ms: Epoch milliseconds. (required)
         :type since_ms: int
@@ -228,6 +230,7 @@ class CostsApi:
     ) -> RESTResponseType:
         """get_cost_report
 
+        What workloads have cost in a span of time.
 
         :param since_ms: Epoch milliseconds. (required)
         :type since_ms: int
@@ -393,6 +396,7 @@ class CostsApi:
     ) -> List[GetWorkloadCostResponseRow]:
         """get_workload_cost
 
+        What one workload has cost.
 
         :param id: (required)
         :type id: str
@@ -476,6 +480,7 @@ class CostsApi:
     ) -> ApiResponse[List[GetWorkloadCostResponseRow]]:
         """get_workload_cost
 
+        What one workload has cost.
 
         :param id: (required)
         :type id: str
@@ -559,6 +564,7 @@ class CostsApi:
     ) -> RESTResponseType:
         """get_workload_cost
 
+        What one workload has cost.
 
         :param id: (required)
         :type id: str

@@ -340,6 +340,7 @@ class CredentialsApi:
     ) -> RedactedCredential:
         """get_credential
 
+        One credential, without its secrets.
 
         :param name: (required)
         :type name: str
@@ -407,6 +408,7 @@ class CredentialsApi:
     ) -> ApiResponse[RedactedCredential]:
         """get_credential
 
+        One credential, without its secrets.
 
         :param name: (required)
         :type name: str
@@ -474,6 +476,7 @@ class CredentialsApi:
     ) -> RESTResponseType:
         """get_credential
 
+        One credential, without its secrets.
 
         :param name: (required)
         :type name: str
@@ -600,6 +603,7 @@ class CredentialsApi:
     ) -> List[RedactedCredential]:
         """list_credentials
 
+        All credentials, without their secrets.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -663,6 +667,7 @@ class CredentialsApi:
     ) -> ApiResponse[List[RedactedCredential]]:
         """list_credentials
 
+        All credentials, without their secrets.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -726,6 +731,7 @@ class CredentialsApi:
     ) -> RESTResponseType:
         """list_credentials
 
+        All credentials, without their secrets.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -849,6 +855,7 @@ class CredentialsApi:
     ) -> None:
         """save_credential
 
+        Stores a credential under a name of the caller's choice.
 
         :param name: (required)
         :type name: str
@@ -924,6 +931,7 @@ class CredentialsApi:
     ) -> ApiResponse[None]:
         """save_credential
 
+        Stores a credential under a name of the caller's choice.
 
         :param name: (required)
         :type name: str
@@ -999,6 +1007,7 @@ class CredentialsApi:
     ) -> RESTResponseType:
         """save_credential
 
+        Stores a credential under a name of the caller's choice.
 
         :param name: (required)
         :type name: str
@@ -1154,6 +1163,7 @@ class CredentialsApi:
     ) -> None:
         """update_credential
 
+        Changes parts of a credential.
 
         :param name: (required)
         :type name: str
@@ -1225,6 +1235,7 @@ class CredentialsApi:
     ) -> ApiResponse[None]:
         """update_credential
 
+        Changes parts of a credential.
 
         :param name: (required)
         :type name: str
@@ -1296,6 +1307,7 @@ class CredentialsApi:
     ) -> RESTResponseType:
         """update_credential
 
+        Changes parts of a credential.
 
         :param name: (required)
         :type name: str

@@ -58,6 +58,7 @@ class DatabaseApi:
     ) -> DatabaseSchema:
         """get_database_schema
 
+        Tables and columns that can be queried.
 
         :param table:
         :type table: str
@@ -125,6 +126,7 @@ class DatabaseApi:
     ) -> ApiResponse[DatabaseSchema]:
         """get_database_schema
 
+        Tables and columns that can be queried.
 
         :param table:
         :type table: str
@@ -192,6 +194,7 @@ class DatabaseApi:
     ) -> RESTResponseType:
         """get_database_schema
 
+        Tables and columns that can be queried.
 
         :param table:
         :type table: str

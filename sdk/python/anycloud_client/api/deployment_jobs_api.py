@@ -1291,6 +1291,7 @@ class DeploymentJobsApi:
     ) -> None:
         """report_outcome
 
+        What became of an execution. The same report again is the same answer.
 
         :param deployment_id: (required)
         :type deployment_id: str
@@ -1366,6 +1367,7 @@ class DeploymentJobsApi:
     ) -> ApiResponse[None]:
         """report_outcome
 
+        What became of an execution. The same report again is the same answer.
 
         :param deployment_id: (required)
         :type deployment_id: str
@@ -1441,6 +1443,7 @@ class DeploymentJobsApi:
     ) -> RESTResponseType:
         """report_outcome
 
+        What became of an execution. The same report again is the same answer.
 
         :param deployment_id: (required)
         :type deployment_id: str

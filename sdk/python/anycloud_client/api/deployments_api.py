@@ -63,6 +63,7 @@ class DeploymentsApi:
     ) -> CreateDeploymentAnswer:
         """create_deployment
 
+        Answers once the intent is stored; the container is started afterwards.
 
         :param deployment_spec: (required)
         :type deployment_spec: DeploymentSpec
@@ -130,6 +131,7 @@ class DeploymentsApi:
     ) -> ApiResponse[CreateDeploymentAnswer]:
         """create_deployment
 
+        Answers once the intent is stored; the container is started afterwards.
 
         :param deployment_spec: (required)
         :type deployment_spec: DeploymentSpec
@@ -197,6 +199,7 @@ class DeploymentsApi:
     ) -> RESTResponseType:
         """create_deployment
 
+        Answers once the intent is stored; the container is started afterwards.
 
         :param deployment_spec: (required)
         :type deployment_spec: DeploymentSpec
@@ -867,7 +870,7 @@ class DeploymentsApi:
     ) -> ListDeploymentsAnswer:
         """list_deployments
 
-        Newest first; reads stored facts only. Newest first; all, unless `limit` says how many.
+        Newest first; all, unless `limit` says how many. Reads stored facts only.
 
         :param node_pool: Id or name of a node pool.
         :type node_pool: str
@@ -943,7 +946,7 @@ class DeploymentsApi:
     ) -> ApiResponse[ListDeploymentsAnswer]:
         """list_deployments
 
-        Newest first; reads stored facts only. Newest first; all, unless `limit` says how many.
+        Newest first; all, unless `limit` says how many. Reads stored facts only.
 
         :param node_pool: Id or name of a node pool.
         :type node_pool: str
@@ -1019,7 +1022,7 @@ class DeploymentsApi:
     ) -> RESTResponseType:
         """list_deployments
 
-        Newest first; reads stored facts only. Newest first; all, unless `limit` says how many.
+        Newest first; all, unless `limit` says how many. Reads stored facts only.
 
         :param node_pool: Id or name of a node pool.
         :type node_pool: str

@@ -338,6 +338,7 @@ class NodePoolsApi:
     ) -> DeleteNodePoolAnswer:
         """delete_node_pool
 
+        Starts to remove the pool and its VMs; refused while something refers to it.
 
         :param id: Id or name. (required)
         :type id: str
@@ -405,6 +406,7 @@ class NodePoolsApi:
     ) -> ApiResponse[DeleteNodePoolAnswer]:
         """delete_node_pool
 
+        Starts to remove the pool and its VMs; refused while something refers to it.
 
         :param id: Id or name. (required)
         :type id: str
@@ -472,6 +474,7 @@ class NodePoolsApi:
     ) -> RESTResponseType:
         """delete_node_pool
 
+        Starts to remove the pool and its VMs; refused while something refers to it.
 
         :param id: Id or name. (required)
         :type id: str
@@ -599,6 +602,7 @@ class NodePoolsApi:
     ) -> GetNodePoolAnswer:
         """get_node_pool
 
+        One node pool, by id or name.
 
         :param id: Id or name. (required)
         :type id: str
@@ -666,6 +670,7 @@ class NodePoolsApi:
     ) -> ApiResponse[GetNodePoolAnswer]:
         """get_node_pool
 
+        One node pool, by id or name.
 
         :param id: Id or name. (required)
         :type id: str
@@ -733,6 +738,7 @@ class NodePoolsApi:
     ) -> RESTResponseType:
         """get_node_pool
 
+        One node pool, by id or name.
 
         :param id: Id or name. (required)
         :type id: str
@@ -862,7 +868,7 @@ class NodePoolsApi:
     ) -> ListNodePoolsAnswer:
         """list_node_pools
 
-        Newest first. Newest first; all, unless `limit` says how many.
+        Newest first; all, unless `limit` says how many.
 
         :param cluster: Id or name of the cluster.
         :type cluster: str
@@ -938,7 +944,7 @@ class NodePoolsApi:
     ) -> ApiResponse[ListNodePoolsAnswer]:
         """list_node_pools
 
-        Newest first. Newest first; all, unless `limit` says how many.
+        Newest first; all, unless `limit` says how many.
 
         :param cluster: Id or name of the cluster.
         :type cluster: str
@@ -1014,7 +1020,7 @@ class NodePoolsApi:
     ) -> RESTResponseType:
         """list_node_pools
 
-        Newest first. Newest first; all, unless `limit` says how many.
+        Newest first; all, unless `limit` says how many.
 
         :param cluster: Id or name of the cluster.
         :type cluster: str

@@ -59,6 +59,7 @@ class NotificationsApi:
     ) -> DeleteChannelResponse:
         """delete_channel
 
+        Stops notifications there.
 
         :param channel: (required)
         :type channel: str
@@ -126,6 +127,7 @@ class NotificationsApi:
     ) -> ApiResponse[DeleteChannelResponse]:
         """delete_channel
 
+        Stops notifications there.
 
         :param channel: (required)
         :type channel: str
@@ -193,6 +195,7 @@ class NotificationsApi:
     ) -> RESTResponseType:
         """delete_channel
 
+        Stops notifications there.
 
         :param channel: (required)
         :type channel: str
@@ -319,6 +322,7 @@ class NotificationsApi:
     ) -> List[ListChannelsResponseEntry]:
         """list_channels
 
+        Where notifications go.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -382,6 +386,7 @@ class NotificationsApi:
     ) -> ApiResponse[List[ListChannelsResponseEntry]]:
         """list_channels
 
+        Where notifications go.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -445,6 +450,7 @@ class NotificationsApi:
     ) -> RESTResponseType:
         """list_channels
 
+        Where notifications go.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -567,6 +573,7 @@ class NotificationsApi:
     ) -> None:
         """save_channel
 
+        Sets up a channel, or replaces its settings.
 
         :param channel: (required)
         :type channel: str
@@ -638,6 +645,7 @@ class NotificationsApi:
     ) -> ApiResponse[None]:
         """save_channel
 
+        Sets up a channel, or replaces its settings.
 
         :param channel: (required)
         :type channel: str
@@ -709,6 +717,7 @@ class NotificationsApi:
     ) -> RESTResponseType:
         """save_channel
 
+        Sets up a channel, or replaces its settings.
 
         :param channel: (required)
         :type channel: str

@@ -60,6 +60,7 @@ class QuotaApi:
     ) -> QuotaStatus:
         """get_quota_status
 
+        Requests for more in one cloud, held up to `waitMs`.
 
         :param cloud: (required)
         :type cloud: str
@@ -139,6 +140,7 @@ class QuotaApi:
     ) -> ApiResponse[QuotaStatus]:
         """get_quota_status
 
+        Requests for more in one cloud, held up to `waitMs`.
 
         :param cloud: (required)
         :type cloud: str
@@ -218,6 +220,7 @@ class QuotaApi:
     ) -> RESTResponseType:
         """get_quota_status
 
+        Requests for more in one cloud, held up to `waitMs`.
 
         :param cloud: (required)
         :type cloud: str

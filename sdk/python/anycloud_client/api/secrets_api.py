@@ -338,6 +338,7 @@ class SecretsApi:
     ) -> List[Secret]:
         """list_secrets
 
+        All Secrets, without their values.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -401,6 +402,7 @@ class SecretsApi:
     ) -> ApiResponse[List[Secret]]:
         """list_secrets
 
+        All Secrets, without their values.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -464,6 +466,7 @@ class SecretsApi:
     ) -> RESTResponseType:
         """list_secrets
 
+        All Secrets, without their values.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request

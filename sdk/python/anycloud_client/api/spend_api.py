@@ -56,6 +56,7 @@ class SpendApi:
     ) -> ListBudgetsResponse:
         """list_budgets
 
+        Budgets, and what was spent of them.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -119,6 +120,7 @@ class SpendApi:
     ) -> ApiResponse[ListBudgetsResponse]:
         """list_budgets
 
+        Budgets, and what was spent of them.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -182,6 +184,7 @@ class SpendApi:
     ) -> RESTResponseType:
         """list_budgets
 
+        Budgets, and what was spent of them.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -302,6 +305,7 @@ class SpendApi:
     ) -> ListThrottlesResponse:
         """list_throttles
 
+        Limits of the rate of spending, and the rate now.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -365,6 +369,7 @@ class SpendApi:
     ) -> ApiResponse[ListThrottlesResponse]:
         """list_throttles
 
+        Limits of the rate of spending, and the rate now.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -428,6 +433,7 @@ class SpendApi:
     ) -> RESTResponseType:
         """list_throttles
 
+        Limits of the rate of spending, and the rate now.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -551,6 +557,7 @@ class SpendApi:
     ) -> None:
         """set_budget
 
+        Limits what may be spent in a period.
 
         :param period: (required)
         :type period: str
@@ -626,6 +633,7 @@ class SpendApi:
     ) -> ApiResponse[None]:
         """set_budget
 
+        Limits what may be spent in a period.
 
         :param period: (required)
         :type period: str
@@ -701,6 +709,7 @@ class SpendApi:
     ) -> RESTResponseType:
         """set_budget
 
+        Limits what may be spent in a period.
 
         :param period: (required)
         :type period: str
@@ -854,6 +863,7 @@ class SpendApi:
     ) -> None:
         """set_throttle
 
+        Limits how fast money may be spent.
 
         :param scope: (required)
         :type scope: str
@@ -925,6 +935,7 @@ class SpendApi:
     ) -> ApiResponse[None]:
         """set_throttle
 
+        Limits how fast money may be spent.
 
         :param scope: (required)
         :type scope: str
@@ -996,6 +1007,7 @@ class SpendApi:
     ) -> RESTResponseType:
         """set_throttle
 
+        Limits how fast money may be spent.
 
         :param scope: (required)
         :type scope: str

@@ -57,6 +57,7 @@ class SshAccessApi:
     ) -> GetSshAccessResponse:
         """get_ssh_access
 
+        How to reach the VM of a workload with SSH.
 
         :param id: (required)
         :type id: str
@@ -128,6 +129,7 @@ class SshAccessApi:
     ) -> ApiResponse[GetSshAccessResponse]:
         """get_ssh_access
 
+        How to reach the VM of a workload with SSH.
 
         :param id: (required)
         :type id: str
@@ -199,6 +201,7 @@ class SshAccessApi:
     ) -> RESTResponseType:
         """get_ssh_access
 
+        How to reach the VM of a workload with SSH.
 
         :param id: (required)
         :type id: str

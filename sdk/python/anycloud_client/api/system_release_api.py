@@ -55,6 +55,7 @@ class SystemReleaseApi:
     ) -> ReleaseStatus:
         """get_system_release
 
+        The release that runs, and the newest upgrade.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -118,6 +119,7 @@ class SystemReleaseApi:
     ) -> ApiResponse[ReleaseStatus]:
         """get_system_release
 
+        The release that runs, and the newest upgrade.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -181,6 +183,7 @@ class SystemReleaseApi:
     ) -> RESTResponseType:
         """get_system_release
 
+        The release that runs, and the newest upgrade.
 
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request

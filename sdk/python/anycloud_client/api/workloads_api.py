@@ -68,6 +68,7 @@ class WorkloadsApi:
     ) -> WorkloadStatus:
         """get_workload_status
 
+        One workload: its record, where it stands, and its newest events.
 
         :param id: (required)
         :type id: str
@@ -143,6 +144,7 @@ class WorkloadsApi:
     ) -> ApiResponse[WorkloadStatus]:
         """get_workload_status
 
+        One workload: its record, where it stands, and its newest events.
 
         :param id: (required)
         :type id: str
@@ -218,6 +220,7 @@ class WorkloadsApi:
     ) -> RESTResponseType:
         """get_workload_status
 
+        One workload: its record, where it stands, and its newest events.
 
         :param id: (required)
         :type id: str
@@ -1714,6 +1717,7 @@ class WorkloadsApi:
     ) -> Admission:
         """submit_workload
 
+        Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again.
 
         :param submit_workload_request: (required)
         :type submit_workload_request: SubmitWorkloadRequest
@@ -1781,6 +1785,7 @@ class WorkloadsApi:
     ) -> ApiResponse[Admission]:
         """submit_workload
 
+        Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again.
 
         :param submit_workload_request: (required)
         :type submit_workload_request: SubmitWorkloadRequest
@@ -1848,6 +1853,7 @@ class WorkloadsApi:
     ) -> RESTResponseType:
         """submit_workload
 
+        Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again.
 
         :param submit_workload_request: (required)
         :type submit_workload_request: SubmitWorkloadRequest

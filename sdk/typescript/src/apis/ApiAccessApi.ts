@@ -85,6 +85,7 @@ export class ApiAccessApi extends runtime.BaseAPI {
     }
 
     /**
+     * Lets a GitHub user in, who then exchanges a sign-in for a token. The owner\'s call.
      */
     async grantUserRaw(requestParameters: GrantUserRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<User>> {
         const requestOptions = await this.grantUserRequestOpts(requestParameters);
@@ -94,6 +95,7 @@ export class ApiAccessApi extends runtime.BaseAPI {
     }
 
     /**
+     * Lets a GitHub user in, who then exchanges a sign-in for a token. The owner\'s call.
      */
     async grantUser(requestParameters: GrantUserRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<User> {
         const response = await this.grantUserRaw(requestParameters, initOverrides);
@@ -128,6 +130,7 @@ export class ApiAccessApi extends runtime.BaseAPI {
     }
 
     /**
+     * The owner, and everybody who was granted access.
      */
     async listUsersRaw(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<ListUsersResponse>> {
         const requestOptions = await this.listUsersRequestOpts();
@@ -137,6 +140,7 @@ export class ApiAccessApi extends runtime.BaseAPI {
     }
 
     /**
+     * The owner, and everybody who was granted access.
      */
     async listUsers(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<ListUsersResponse> {
         const response = await this.listUsersRaw(initOverrides);
@@ -179,6 +183,7 @@ export class ApiAccessApi extends runtime.BaseAPI {
     }
 
     /**
+     * Ends the access of a GitHub user, and that user\'s token, at once. The owner\'s call.
      */
     async revokeUserRaw(requestParameters: RevokeUserRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<void>> {
         const requestOptions = await this.revokeUserRequestOpts(requestParameters);
@@ -188,6 +193,7 @@ export class ApiAccessApi extends runtime.BaseAPI {
     }
 
     /**
+     * Ends the access of a GitHub user, and that user\'s token, at once. The owner\'s call.
      */
     async revokeUser(requestParameters: RevokeUserRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<void> {
         await this.revokeUserRaw(requestParameters, initOverrides);

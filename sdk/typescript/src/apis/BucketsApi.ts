@@ -187,6 +187,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Makes a bucket in the credential\'s account.
      */
     async createBucketRaw(requestParameters: CreateBucketRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<void>> {
         const requestOptions = await this.createBucketRequestOpts(requestParameters);
@@ -196,6 +197,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Makes a bucket in the credential\'s account.
      */
     async createBucket(requestParameters: CreateBucketRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<void> {
         await this.createBucketRaw(requestParameters, initOverrides);
@@ -249,6 +251,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Deletes an empty bucket.
      */
     async deleteBucketRaw(requestParameters: DeleteBucketRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<void>> {
         const requestOptions = await this.deleteBucketRequestOpts(requestParameters);
@@ -258,6 +261,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Deletes an empty bucket.
      */
     async deleteBucket(requestParameters: DeleteBucketRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<void> {
         await this.deleteBucketRaw(requestParameters, initOverrides);
@@ -322,6 +326,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Deletes what is stored under a key.
      */
     async deleteObjectRaw(requestParameters: DeleteObjectRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<void>> {
         const requestOptions = await this.deleteObjectRequestOpts(requestParameters);
@@ -331,6 +336,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Deletes what is stored under a key.
      */
     async deleteObject(requestParameters: DeleteObjectRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<void> {
         await this.deleteObjectRaw(requestParameters, initOverrides);
@@ -384,6 +390,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * One bucket.
      */
     async getBucketRaw(requestParameters: GetBucketRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<Bucket>> {
         const requestOptions = await this.getBucketRequestOpts(requestParameters);
@@ -393,6 +400,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * One bucket.
      */
     async getBucket(requestParameters: GetBucketRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<Bucket> {
         const response = await this.getBucketRaw(requestParameters, initOverrides);
@@ -447,6 +455,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Buckets that the credential can see, a page at a time.
      */
     async listBucketsRaw(requestParameters: ListBucketsRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<BucketPage>> {
         const requestOptions = await this.listBucketsRequestOpts(requestParameters);
@@ -456,6 +465,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Buckets that the credential can see, a page at a time.
      */
     async listBuckets(requestParameters: ListBucketsRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<BucketPage> {
         const response = await this.listBucketsRaw(requestParameters, initOverrides);
@@ -526,6 +536,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Objects and prefixes of a bucket, a page at a time.
      */
     async listObjectsRaw(requestParameters: ListObjectsRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<ObjectPage>> {
         const requestOptions = await this.listObjectsRequestOpts(requestParameters);
@@ -535,6 +546,7 @@ export class BucketsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Objects and prefixes of a bucket, a page at a time.
      */
     async listObjects(requestParameters: ListObjectsRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<ObjectPage> {
         const response = await this.listObjectsRaw(requestParameters, initOverrides);

@@ -178,6 +178,7 @@ export class ClustersApi extends runtime.BaseAPI {
     }
 
     /**
+     * Starts to remove the cluster and what it has in the cloud; refused while something refers to it.
      */
     async destroyClusterRaw(requestParameters: DestroyClusterRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<DestroyClusterAnswer>> {
         const requestOptions = await this.destroyClusterRequestOpts(requestParameters);
@@ -187,6 +188,7 @@ export class ClustersApi extends runtime.BaseAPI {
     }
 
     /**
+     * Starts to remove the cluster and what it has in the cloud; refused while something refers to it.
      */
     async destroyCluster(requestParameters: DestroyClusterRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<DestroyClusterAnswer> {
         const response = await this.destroyClusterRaw(requestParameters, initOverrides);
@@ -286,6 +288,7 @@ export class ClustersApi extends runtime.BaseAPI {
     }
 
     /**
+     * One cluster, by id or name.
      */
     async getClusterRaw(requestParameters: GetClusterRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<GetClusterAnswer>> {
         const requestOptions = await this.getClusterRequestOpts(requestParameters);
@@ -295,6 +298,7 @@ export class ClustersApi extends runtime.BaseAPI {
     }
 
     /**
+     * One cluster, by id or name.
      */
     async getCluster(requestParameters: GetClusterRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<GetClusterAnswer> {
         const response = await this.getClusterRaw(requestParameters, initOverrides);

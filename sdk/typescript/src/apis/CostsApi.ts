@@ -125,6 +125,7 @@ export class CostsApi extends runtime.BaseAPI {
     }
 
     /**
+     * What workloads have cost in a span of time.
      */
     async getCostReportRaw(requestParameters: GetCostReportRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<CostReport>> {
         const requestOptions = await this.getCostReportRequestOpts(requestParameters);
@@ -134,6 +135,7 @@ export class CostsApi extends runtime.BaseAPI {
     }
 
     /**
+     * What workloads have cost in a span of time.
      */
     async getCostReport(requestParameters: GetCostReportRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<CostReport> {
         const response = await this.getCostReportRaw(requestParameters, initOverrides);
@@ -192,6 +194,7 @@ export class CostsApi extends runtime.BaseAPI {
     }
 
     /**
+     * What one workload has cost.
      */
     async getWorkloadCostRaw(requestParameters: GetWorkloadCostRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<Array<GetWorkloadCostResponseRow>>> {
         const requestOptions = await this.getWorkloadCostRequestOpts(requestParameters);
@@ -201,6 +204,7 @@ export class CostsApi extends runtime.BaseAPI {
     }
 
     /**
+     * What one workload has cost.
      */
     async getWorkloadCost(requestParameters: GetWorkloadCostRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<Array<GetWorkloadCostResponseRow>> {
         const response = await this.getWorkloadCostRaw(requestParameters, initOverrides);

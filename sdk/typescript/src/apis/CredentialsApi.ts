@@ -161,6 +161,7 @@ export class CredentialsApi extends runtime.BaseAPI {
     }
 
     /**
+     * One credential, without its secrets.
      */
     async getCredentialRaw(requestParameters: GetCredentialRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<RedactedCredential>> {
         const requestOptions = await this.getCredentialRequestOpts(requestParameters);
@@ -170,6 +171,7 @@ export class CredentialsApi extends runtime.BaseAPI {
     }
 
     /**
+     * One credential, without its secrets.
      */
     async getCredential(requestParameters: GetCredentialRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<RedactedCredential> {
         const response = await this.getCredentialRaw(requestParameters, initOverrides);
@@ -204,6 +206,7 @@ export class CredentialsApi extends runtime.BaseAPI {
     }
 
     /**
+     * All credentials, without their secrets.
      */
     async listCredentialsRaw(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<Array<RedactedCredential>>> {
         const requestOptions = await this.listCredentialsRequestOpts();
@@ -213,6 +216,7 @@ export class CredentialsApi extends runtime.BaseAPI {
     }
 
     /**
+     * All credentials, without their secrets.
      */
     async listCredentials(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<Array<RedactedCredential>> {
         const response = await this.listCredentialsRaw(initOverrides);
@@ -269,6 +273,7 @@ export class CredentialsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Stores a credential under a name of the caller\'s choice.
      */
     async saveCredentialRaw(requestParameters: SaveCredentialRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<void>> {
         const requestOptions = await this.saveCredentialRequestOpts(requestParameters);
@@ -278,6 +283,7 @@ export class CredentialsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Stores a credential under a name of the caller\'s choice.
      */
     async saveCredential(requestParameters: SaveCredentialRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<void> {
         await this.saveCredentialRaw(requestParameters, initOverrides);
@@ -329,6 +335,7 @@ export class CredentialsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Changes parts of a credential.
      */
     async updateCredentialRaw(requestParameters: UpdateCredentialRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<void>> {
         const requestOptions = await this.updateCredentialRequestOpts(requestParameters);
@@ -338,6 +345,7 @@ export class CredentialsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Changes parts of a credential.
      */
     async updateCredential(requestParameters: UpdateCredentialRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<void> {
         await this.updateCredentialRaw(requestParameters, initOverrides);

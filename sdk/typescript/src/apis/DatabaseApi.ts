@@ -71,6 +71,7 @@ export class DatabaseApi extends runtime.BaseAPI {
     }
 
     /**
+     * Tables and columns that can be queried.
      */
     async getDatabaseSchemaRaw(requestParameters: GetDatabaseSchemaRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<DatabaseSchema>> {
         const requestOptions = await this.getDatabaseSchemaRequestOpts(requestParameters);
@@ -80,6 +81,7 @@ export class DatabaseApi extends runtime.BaseAPI {
     }
 
     /**
+     * Tables and columns that can be queried.
      */
     async getDatabaseSchema(requestParameters: GetDatabaseSchemaRequest = {}, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<DatabaseSchema> {
         const response = await this.getDatabaseSchemaRaw(requestParameters, initOverrides);

@@ -453,6 +453,7 @@ export class DeploymentJobsApi extends runtime.BaseAPI {
     }
 
     /**
+     * What became of an execution. The same report again is the same answer.
      */
     async reportOutcomeRaw(requestParameters: ReportOutcomeRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<void>> {
         const requestOptions = await this.reportOutcomeRequestOpts(requestParameters);
@@ -462,6 +463,7 @@ export class DeploymentJobsApi extends runtime.BaseAPI {
     }
 
     /**
+     * What became of an execution. The same report again is the same answer.
      */
     async reportOutcome(requestParameters: ReportOutcomeRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<void> {
         await this.reportOutcomeRaw(requestParameters, initOverrides);

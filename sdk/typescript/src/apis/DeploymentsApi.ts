@@ -133,6 +133,7 @@ export class DeploymentsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Answers once the intent is stored; the container is started afterwards.
      */
     async createDeploymentRaw(requestParameters: CreateDeploymentRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<CreateDeploymentAnswer>> {
         const requestOptions = await this.createDeploymentRequestOpts(requestParameters);
@@ -142,6 +143,7 @@ export class DeploymentsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Answers once the intent is stored; the container is started afterwards.
      */
     async createDeployment(requestParameters: CreateDeploymentRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<CreateDeploymentAnswer> {
         const response = await this.createDeploymentRaw(requestParameters, initOverrides);
@@ -294,7 +296,7 @@ export class DeploymentsApi extends runtime.BaseAPI {
     }
 
     /**
-     * Newest first; reads stored facts only. Newest first; all, unless `limit` says how many.
+     * Newest first; all, unless `limit` says how many. Reads stored facts only.
      */
     async listDeploymentsRaw(requestParameters: ListDeploymentsRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<ListDeploymentsAnswer>> {
         const requestOptions = await this.listDeploymentsRequestOpts(requestParameters);
@@ -304,7 +306,7 @@ export class DeploymentsApi extends runtime.BaseAPI {
     }
 
     /**
-     * Newest first; reads stored facts only. Newest first; all, unless `limit` says how many.
+     * Newest first; all, unless `limit` says how many. Reads stored facts only.
      */
     async listDeployments(requestParameters: ListDeploymentsRequest = {}, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<ListDeploymentsAnswer> {
         const response = await this.listDeploymentsRaw(requestParameters, initOverrides);

@@ -154,6 +154,7 @@ export class NodePoolsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Starts to remove the pool and its VMs; refused while something refers to it.
      */
     async deleteNodePoolRaw(requestParameters: DeleteNodePoolRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<DeleteNodePoolAnswer>> {
         const requestOptions = await this.deleteNodePoolRequestOpts(requestParameters);
@@ -163,6 +164,7 @@ export class NodePoolsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Starts to remove the pool and its VMs; refused while something refers to it.
      */
     async deleteNodePool(requestParameters: DeleteNodePoolRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<DeleteNodePoolAnswer> {
         const response = await this.deleteNodePoolRaw(requestParameters, initOverrides);
@@ -205,6 +207,7 @@ export class NodePoolsApi extends runtime.BaseAPI {
     }
 
     /**
+     * One node pool, by id or name.
      */
     async getNodePoolRaw(requestParameters: GetNodePoolRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<GetNodePoolAnswer>> {
         const requestOptions = await this.getNodePoolRequestOpts(requestParameters);
@@ -214,6 +217,7 @@ export class NodePoolsApi extends runtime.BaseAPI {
     }
 
     /**
+     * One node pool, by id or name.
      */
     async getNodePool(requestParameters: GetNodePoolRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<GetNodePoolAnswer> {
         const response = await this.getNodePoolRaw(requestParameters, initOverrides);
@@ -260,7 +264,7 @@ export class NodePoolsApi extends runtime.BaseAPI {
     }
 
     /**
-     * Newest first. Newest first; all, unless `limit` says how many.
+     * Newest first; all, unless `limit` says how many.
      */
     async listNodePoolsRaw(requestParameters: ListNodePoolsRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<ListNodePoolsAnswer>> {
         const requestOptions = await this.listNodePoolsRequestOpts(requestParameters);
@@ -270,7 +274,7 @@ export class NodePoolsApi extends runtime.BaseAPI {
     }
 
     /**
-     * Newest first. Newest first; all, unless `limit` says how many.
+     * Newest first; all, unless `limit` says how many.
      */
     async listNodePools(requestParameters: ListNodePoolsRequest = {}, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<ListNodePoolsAnswer> {
         const response = await this.listNodePoolsRaw(requestParameters, initOverrides);

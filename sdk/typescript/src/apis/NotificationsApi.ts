@@ -91,6 +91,7 @@ export class NotificationsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Stops notifications there.
      */
     async deleteChannelRaw(requestParameters: DeleteChannelRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<DeleteChannelResponse>> {
         const requestOptions = await this.deleteChannelRequestOpts(requestParameters);
@@ -100,6 +101,7 @@ export class NotificationsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Stops notifications there.
      */
     async deleteChannel(requestParameters: DeleteChannelRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<DeleteChannelResponse> {
         const response = await this.deleteChannelRaw(requestParameters, initOverrides);
@@ -134,6 +136,7 @@ export class NotificationsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Where notifications go.
      */
     async listChannelsRaw(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<Array<ListChannelsResponseEntry>>> {
         const requestOptions = await this.listChannelsRequestOpts();
@@ -143,6 +146,7 @@ export class NotificationsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Where notifications go.
      */
     async listChannels(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<Array<ListChannelsResponseEntry>> {
         const response = await this.listChannelsRaw(initOverrides);
@@ -195,6 +199,7 @@ export class NotificationsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Sets up a channel, or replaces its settings.
      */
     async saveChannelRaw(requestParameters: SaveChannelRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<void>> {
         const requestOptions = await this.saveChannelRequestOpts(requestParameters);
@@ -204,6 +209,7 @@ export class NotificationsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Sets up a channel, or replaces its settings.
      */
     async saveChannel(requestParameters: SaveChannelRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<void> {
         await this.saveChannelRaw(requestParameters, initOverrides);

@@ -100,6 +100,7 @@ export class QuotaApi extends runtime.BaseAPI {
     }
 
     /**
+     * Requests for more in one cloud, held up to `waitMs`.
      */
     async getQuotaStatusRaw(requestParameters: GetQuotaStatusRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<QuotaStatus>> {
         const requestOptions = await this.getQuotaStatusRequestOpts(requestParameters);
@@ -109,6 +110,7 @@ export class QuotaApi extends runtime.BaseAPI {
     }
 
     /**
+     * Requests for more in one cloud, held up to `waitMs`.
      */
     async getQuotaStatus(requestParameters: GetQuotaStatusRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<QuotaStatus> {
         const response = await this.getQuotaStatusRaw(requestParameters, initOverrides);

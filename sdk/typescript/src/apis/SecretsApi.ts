@@ -130,6 +130,7 @@ export class SecretsApi extends runtime.BaseAPI {
     }
 
     /**
+     * All Secrets, without their values.
      */
     async listSecretsRaw(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<Array<Secret>>> {
         const requestOptions = await this.listSecretsRequestOpts();
@@ -139,6 +140,7 @@ export class SecretsApi extends runtime.BaseAPI {
     }
 
     /**
+     * All Secrets, without their values.
      */
     async listSecrets(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<Array<Secret>> {
         const response = await this.listSecretsRaw(initOverrides);

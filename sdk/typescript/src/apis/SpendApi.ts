@@ -97,6 +97,7 @@ export class SpendApi extends runtime.BaseAPI {
     }
 
     /**
+     * Budgets, and what was spent of them.
      */
     async listBudgetsRaw(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<ListBudgetsResponse>> {
         const requestOptions = await this.listBudgetsRequestOpts();
@@ -106,6 +107,7 @@ export class SpendApi extends runtime.BaseAPI {
     }
 
     /**
+     * Budgets, and what was spent of them.
      */
     async listBudgets(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<ListBudgetsResponse> {
         const response = await this.listBudgetsRaw(initOverrides);
@@ -140,6 +142,7 @@ export class SpendApi extends runtime.BaseAPI {
     }
 
     /**
+     * Limits of the rate of spending, and the rate now.
      */
     async listThrottlesRaw(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<ListThrottlesResponse>> {
         const requestOptions = await this.listThrottlesRequestOpts();
@@ -149,6 +152,7 @@ export class SpendApi extends runtime.BaseAPI {
     }
 
     /**
+     * Limits of the rate of spending, and the rate now.
      */
     async listThrottles(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<ListThrottlesResponse> {
         const response = await this.listThrottlesRaw(initOverrides);
@@ -209,6 +213,7 @@ export class SpendApi extends runtime.BaseAPI {
     }
 
     /**
+     * Limits what may be spent in a period.
      */
     async setBudgetRaw(requestParameters: SetBudgetRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<void>> {
         const requestOptions = await this.setBudgetRequestOpts(requestParameters);
@@ -218,6 +223,7 @@ export class SpendApi extends runtime.BaseAPI {
     }
 
     /**
+     * Limits what may be spent in a period.
      */
     async setBudget(requestParameters: SetBudgetRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<void> {
         await this.setBudgetRaw(requestParameters, initOverrides);
@@ -269,6 +275,7 @@ export class SpendApi extends runtime.BaseAPI {
     }
 
     /**
+     * Limits how fast money may be spent.
      */
     async setThrottleRaw(requestParameters: SetThrottleRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<void>> {
         const requestOptions = await this.setThrottleRequestOpts(requestParameters);
@@ -278,6 +285,7 @@ export class SpendApi extends runtime.BaseAPI {
     }
 
     /**
+     * Limits how fast money may be spent.
      */
     async setThrottle(requestParameters: SetThrottleRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<void> {
         await this.setThrottleRaw(requestParameters, initOverrides);

@@ -81,6 +81,7 @@ export class SshAccessApi extends runtime.BaseAPI {
     }
 
     /**
+     * How to reach the VM of a workload with SSH.
      */
     async getSshAccessRaw(requestParameters: GetSshAccessRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<GetSshAccessResponse>> {
         const requestOptions = await this.getSshAccessRequestOpts(requestParameters);
@@ -90,6 +91,7 @@ export class SshAccessApi extends runtime.BaseAPI {
     }
 
     /**
+     * How to reach the VM of a workload with SSH.
      */
     async getSshAccess(requestParameters: GetSshAccessRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<GetSshAccessResponse> {
         const response = await this.getSshAccessRaw(requestParameters, initOverrides);

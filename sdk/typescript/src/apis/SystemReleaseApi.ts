@@ -60,6 +60,7 @@ export class SystemReleaseApi extends runtime.BaseAPI {
     }
 
     /**
+     * The release that runs, and the newest upgrade.
      */
     async getSystemReleaseRaw(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<ReleaseStatus>> {
         const requestOptions = await this.getSystemReleaseRequestOpts();
@@ -69,6 +70,7 @@ export class SystemReleaseApi extends runtime.BaseAPI {
     }
 
     /**
+     * The release that runs, and the newest upgrade.
      */
     async getSystemRelease(initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<ReleaseStatus> {
         const response = await this.getSystemReleaseRaw(initOverrides);

@@ -201,6 +201,7 @@ export class WorkloadsApi extends runtime.BaseAPI {
     }
 
     /**
+     * One workload: its record, where it stands, and its newest events.
      */
     async getWorkloadStatusRaw(requestParameters: GetWorkloadStatusRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<WorkloadStatus>> {
         const requestOptions = await this.getWorkloadStatusRequestOpts(requestParameters);
@@ -210,6 +211,7 @@ export class WorkloadsApi extends runtime.BaseAPI {
     }
 
     /**
+     * One workload: its record, where it stands, and its newest events.
      */
     async getWorkloadStatus(requestParameters: GetWorkloadStatusRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<WorkloadStatus> {
         const response = await this.getWorkloadStatusRaw(requestParameters, initOverrides);
@@ -542,6 +544,7 @@ export class WorkloadsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again.
      */
     async submitWorkloadRaw(requestParameters: SubmitWorkloadOperationRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<runtime.ApiResponse<Admission>> {
         const requestOptions = await this.submitWorkloadRequestOpts(requestParameters);
@@ -551,6 +554,7 @@ export class WorkloadsApi extends runtime.BaseAPI {
     }
 
     /**
+     * Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again.
      */
     async submitWorkload(requestParameters: SubmitWorkloadOperationRequest, initOverrides?: RequestInit | runtime.InitOverrideFunction): Promise<Admission> {
         const response = await this.submitWorkloadRaw(requestParameters, initOverrides);

@@ -29,6 +29,8 @@ const (
 // ApiTokensClient is the client API for ApiTokens service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// How a person gets a token of a hosted API.
 type ApiTokensClient interface {
 	// Trades a GitHub sign-in for an API token, which is shown once.
 	ExchangeApiToken(ctx context.Context, in *ExchangeApiTokenRequest, opts ...grpc.CallOption) (*ApiToken, error)
@@ -67,6 +69,8 @@ func (c *apiTokensClient) RotateApiToken(ctx context.Context, in *RotateApiToken
 // ApiTokensServer is the server API for ApiTokens service.
 // All implementations must embed UnimplementedApiTokensServer
 // for forward compatibility.
+//
+// How a person gets a token of a hosted API.
 type ApiTokensServer interface {
 	// Trades a GitHub sign-in for an API token, which is shown once.
 	ExchangeApiToken(context.Context, *ExchangeApiTokenRequest) (*ApiToken, error)
@@ -174,9 +178,14 @@ const (
 // ApiAccessClient is the client API for ApiAccess service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Whom the owner of a hosted API lets in.
 type ApiAccessClient interface {
+	// The owner, and everybody who was granted access.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
+	// Lets a GitHub user in, who then exchanges a sign-in for a token. The owner's call.
 	GrantUser(ctx context.Context, in *GrantUserRequest, opts ...grpc.CallOption) (*User, error)
+	// Ends the access of a GitHub user, and that user's token, at once. The owner's call.
 	RevokeUser(ctx context.Context, in *RevokeUserRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -221,9 +230,14 @@ func (c *apiAccessClient) RevokeUser(ctx context.Context, in *RevokeUserRequest,
 // ApiAccessServer is the server API for ApiAccess service.
 // All implementations must embed UnimplementedApiAccessServer
 // for forward compatibility.
+//
+// Whom the owner of a hosted API lets in.
 type ApiAccessServer interface {
+	// The owner, and everybody who was granted access.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
+	// Lets a GitHub user in, who then exchanges a sign-in for a token. The owner's call.
 	GrantUser(context.Context, *GrantUserRequest) (*User, error)
+	// Ends the access of a GitHub user, and that user's token, at once. The owner's call.
 	RevokeUser(context.Context, *RevokeUserRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedApiAccessServer()
 }

@@ -34,11 +34,17 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type BucketsClient interface {
+	// Buckets that the credential can see, a page at a time.
 	ListBuckets(ctx context.Context, in *ListBucketsRequest, opts ...grpc.CallOption) (*BucketPage, error)
+	// One bucket.
 	GetBucket(ctx context.Context, in *GetBucketRequest, opts ...grpc.CallOption) (*Bucket, error)
+	// Makes a bucket in the credential's account.
 	CreateBucket(ctx context.Context, in *CreateBucketRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// Deletes an empty bucket.
 	DeleteBucket(ctx context.Context, in *DeleteBucketRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// Objects and prefixes of a bucket, a page at a time.
 	ListObjects(ctx context.Context, in *ListObjectsRequest, opts ...grpc.CallOption) (*ObjectPage, error)
+	// Deletes what is stored under a key.
 	DeleteObject(ctx context.Context, in *DeleteObjectRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -114,11 +120,17 @@ func (c *bucketsClient) DeleteObject(ctx context.Context, in *DeleteObjectReques
 // All implementations must embed UnimplementedBucketsServer
 // for forward compatibility.
 type BucketsServer interface {
+	// Buckets that the credential can see, a page at a time.
 	ListBuckets(context.Context, *ListBucketsRequest) (*BucketPage, error)
+	// One bucket.
 	GetBucket(context.Context, *GetBucketRequest) (*Bucket, error)
+	// Makes a bucket in the credential's account.
 	CreateBucket(context.Context, *CreateBucketRequest) (*emptypb.Empty, error)
+	// Deletes an empty bucket.
 	DeleteBucket(context.Context, *DeleteBucketRequest) (*emptypb.Empty, error)
+	// Objects and prefixes of a bucket, a page at a time.
 	ListObjects(context.Context, *ListObjectsRequest) (*ObjectPage, error)
+	// Deletes what is stored under a key.
 	DeleteObject(context.Context, *DeleteObjectRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedBucketsServer()
 }

@@ -36,7 +36,9 @@ type ClustersClient interface {
 	ListClusters(ctx context.Context, in *ListClustersRequest, opts ...grpc.CallOption) (*ListClustersResponse, error)
 	// Records the cluster and starts to build it; again with the same name and target, resumes one that failed.
 	CreateCluster(ctx context.Context, in *CreateClusterRequest, opts ...grpc.CallOption) (*Cluster, error)
+	// One cluster, by id or name.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*Cluster, error)
+	// Starts to remove the cluster and what it has in the cloud; refused while something refers to it.
 	DestroyCluster(ctx context.Context, in *DestroyClusterRequest, opts ...grpc.CallOption) (*Cluster, error)
 	// Drops the record of a cluster whose API is unreachable and whose VM is gone. Touches nothing in the cloud.
 	ForgetCluster(ctx context.Context, in *ForgetClusterRequest, opts ...grpc.CallOption) (*ForgetClusterResponse, error)
@@ -108,7 +110,9 @@ type ClustersServer interface {
 	ListClusters(context.Context, *ListClustersRequest) (*ListClustersResponse, error)
 	// Records the cluster and starts to build it; again with the same name and target, resumes one that failed.
 	CreateCluster(context.Context, *CreateClusterRequest) (*Cluster, error)
+	// One cluster, by id or name.
 	GetCluster(context.Context, *GetClusterRequest) (*Cluster, error)
+	// Starts to remove the cluster and what it has in the cloud; refused while something refers to it.
 	DestroyCluster(context.Context, *DestroyClusterRequest) (*Cluster, error)
 	// Drops the record of a cluster whose API is unreachable and whose VM is gone. Touches nothing in the cloud.
 	ForgetCluster(context.Context, *ForgetClusterRequest) (*ForgetClusterResponse, error)

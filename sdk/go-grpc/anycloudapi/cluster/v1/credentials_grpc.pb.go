@@ -33,9 +33,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type CredentialsClient interface {
+	// All credentials, without their secrets.
 	ListCredentials(ctx context.Context, in *ListCredentialsRequest, opts ...grpc.CallOption) (*ListCredentialsResponse, error)
+	// One credential, without its secrets.
 	GetCredential(ctx context.Context, in *GetCredentialRequest, opts ...grpc.CallOption) (*RedactedCredential, error)
+	// Stores a credential under a name of the caller's choice.
 	SaveCredential(ctx context.Context, in *SaveCredentialRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// Changes parts of a credential.
 	UpdateCredential(ctx context.Context, in *UpdateCredentialRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Deleting what doesn't exist succeeds.
 	DeleteCredential(ctx context.Context, in *DeleteCredentialRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -103,9 +107,13 @@ func (c *credentialsClient) DeleteCredential(ctx context.Context, in *DeleteCred
 // All implementations must embed UnimplementedCredentialsServer
 // for forward compatibility.
 type CredentialsServer interface {
+	// All credentials, without their secrets.
 	ListCredentials(context.Context, *ListCredentialsRequest) (*ListCredentialsResponse, error)
+	// One credential, without its secrets.
 	GetCredential(context.Context, *GetCredentialRequest) (*RedactedCredential, error)
+	// Stores a credential under a name of the caller's choice.
 	SaveCredential(context.Context, *SaveCredentialRequest) (*emptypb.Empty, error)
+	// Changes parts of a credential.
 	UpdateCredential(context.Context, *UpdateCredentialRequest) (*emptypb.Empty, error)
 	// Deleting what doesn't exist succeeds.
 	DeleteCredential(context.Context, *DeleteCredentialRequest) (*emptypb.Empty, error)

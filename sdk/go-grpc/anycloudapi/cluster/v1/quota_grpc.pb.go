@@ -29,6 +29,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type QuotaClient interface {
+	// Requests for more in one cloud, held up to `wait_ms`.
 	GetQuotaStatus(ctx context.Context, in *GetQuotaStatusRequest, opts ...grpc.CallOption) (*QuotaStatus, error)
 	// Requests for more that were canceled before a cloud had them.
 	ListCanceledQuota(ctx context.Context, in *ListCanceledQuotaRequest, opts ...grpc.CallOption) (*QuotaStatus, error)
@@ -66,6 +67,7 @@ func (c *quotaClient) ListCanceledQuota(ctx context.Context, in *ListCanceledQuo
 // All implementations must embed UnimplementedQuotaServer
 // for forward compatibility.
 type QuotaServer interface {
+	// Requests for more in one cloud, held up to `wait_ms`.
 	GetQuotaStatus(context.Context, *GetQuotaStatusRequest) (*QuotaStatus, error)
 	// Requests for more that were canceled before a cloud had them.
 	ListCanceledQuota(context.Context, *ListCanceledQuotaRequest) (*QuotaStatus, error)

@@ -29,7 +29,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type CostsClient interface {
+	// What one workload has cost.
 	GetWorkloadCost(ctx context.Context, in *GetWorkloadCostRequest, opts ...grpc.CallOption) (*GetWorkloadCostResponse, error)
+	// What workloads have cost in a span of time.
 	GetCostReport(ctx context.Context, in *GetCostReportRequest, opts ...grpc.CallOption) (*CostReport, error)
 }
 
@@ -65,7 +67,9 @@ func (c *costsClient) GetCostReport(ctx context.Context, in *GetCostReportReques
 // All implementations must embed UnimplementedCostsServer
 // for forward compatibility.
 type CostsServer interface {
+	// What one workload has cost.
 	GetWorkloadCost(context.Context, *GetWorkloadCostRequest) (*GetWorkloadCostResponse, error)
+	// What workloads have cost in a span of time.
 	GetCostReport(context.Context, *GetCostReportRequest) (*CostReport, error)
 	mustEmbedUnimplementedCostsServer()
 }

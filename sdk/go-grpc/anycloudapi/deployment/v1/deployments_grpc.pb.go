@@ -33,9 +33,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type DeploymentsClient interface {
-	// Newest first; reads stored facts only.
-	// Newest first; all, unless `limit` says how many.
+	// Newest first; all, unless `limit` says how many. Reads stored facts only.
 	ListDeployments(ctx context.Context, in *ListDeploymentsRequest, opts ...grpc.CallOption) (*ListDeploymentsResponse, error)
+	// Answers once the intent is stored; the container is started afterwards.
 	CreateDeployment(ctx context.Context, in *CreateDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// With the live observation of its Pod.
 	GetDeployment(ctx context.Context, in *GetDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
@@ -128,9 +128,9 @@ type Deployments_StreamLogsClient = grpc.ServerStreamingClient[LogLine]
 // All implementations must embed UnimplementedDeploymentsServer
 // for forward compatibility.
 type DeploymentsServer interface {
-	// Newest first; reads stored facts only.
-	// Newest first; all, unless `limit` says how many.
+	// Newest first; all, unless `limit` says how many. Reads stored facts only.
 	ListDeployments(context.Context, *ListDeploymentsRequest) (*ListDeploymentsResponse, error)
+	// Answers once the intent is stored; the container is started afterwards.
 	CreateDeployment(context.Context, *CreateDeploymentRequest) (*Deployment, error)
 	// With the live observation of its Pod.
 	GetDeployment(context.Context, *GetDeploymentRequest) (*Deployment, error)

@@ -40,6 +40,7 @@ type DeploymentJobsClient interface {
 	ClaimJob(ctx context.Context, in *ClaimJobRequest, opts ...grpc.CallOption) (*SelectedJob, error)
 	// Whether this execution was cancelled, held up to `wait_ms`.
 	GetCancellation(ctx context.Context, in *GetCancellationRequest, opts ...grpc.CallOption) (*Cancellation, error)
+	// What became of an execution. The same report again is the same answer.
 	ReportOutcome(ctx context.Context, in *ReportOutcomeRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Confirms that nothing of this execution runs any more; frees its slot.
 	CleanupJob(ctx context.Context, in *CleanupJobRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -129,6 +130,7 @@ type DeploymentJobsServer interface {
 	ClaimJob(context.Context, *ClaimJobRequest) (*SelectedJob, error)
 	// Whether this execution was cancelled, held up to `wait_ms`.
 	GetCancellation(context.Context, *GetCancellationRequest) (*Cancellation, error)
+	// What became of an execution. The same report again is the same answer.
 	ReportOutcome(context.Context, *ReportOutcomeRequest) (*emptypb.Empty, error)
 	// Confirms that nothing of this execution runs any more; frees its slot.
 	CleanupJob(context.Context, *CleanupJobRequest) (*emptypb.Empty, error)

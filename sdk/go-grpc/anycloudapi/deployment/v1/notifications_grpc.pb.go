@@ -32,10 +32,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type NotificationsClient interface {
+	// Where notifications go.
 	ListChannels(ctx context.Context, in *ListChannelsRequest, opts ...grpc.CallOption) (*ListChannelsResponse, error)
+	// Sets up a channel, or replaces its settings.
 	SaveChannel(ctx context.Context, in *SaveChannelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Sends one message there, or to the webhook that is given.
 	TestChannel(ctx context.Context, in *TestChannelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// Stops notifications there.
 	DeleteChannel(ctx context.Context, in *DeleteChannelRequest, opts ...grpc.CallOption) (*DeleteChannelResponse, error)
 }
 
@@ -91,10 +94,13 @@ func (c *notificationsClient) DeleteChannel(ctx context.Context, in *DeleteChann
 // All implementations must embed UnimplementedNotificationsServer
 // for forward compatibility.
 type NotificationsServer interface {
+	// Where notifications go.
 	ListChannels(context.Context, *ListChannelsRequest) (*ListChannelsResponse, error)
+	// Sets up a channel, or replaces its settings.
 	SaveChannel(context.Context, *SaveChannelRequest) (*emptypb.Empty, error)
 	// Sends one message there, or to the webhook that is given.
 	TestChannel(context.Context, *TestChannelRequest) (*emptypb.Empty, error)
+	// Stops notifications there.
 	DeleteChannel(context.Context, *DeleteChannelRequest) (*DeleteChannelResponse, error)
 	mustEmbedUnimplementedNotificationsServer()
 }

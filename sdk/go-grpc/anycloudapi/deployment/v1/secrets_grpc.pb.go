@@ -31,6 +31,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type SecretsClient interface {
+	// All Secrets, without their values.
 	ListSecrets(ctx context.Context, in *ListSecretsRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
 	// Creates it, or replaces all of its values.
 	SaveSecret(ctx context.Context, in *SaveSecretRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -80,6 +81,7 @@ func (c *secretsClient) DeleteSecret(ctx context.Context, in *DeleteSecretReques
 // All implementations must embed UnimplementedSecretsServer
 // for forward compatibility.
 type SecretsServer interface {
+	// All Secrets, without their values.
 	ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error)
 	// Creates it, or replaces all of its values.
 	SaveSecret(context.Context, *SaveSecretRequest) (*emptypb.Empty, error)

@@ -34,11 +34,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type SpendClient interface {
+	// Budgets, and what was spent of them.
 	ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error)
+	// Limits what may be spent in a period.
 	SetBudget(ctx context.Context, in *SetBudgetRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Removing what isn't set succeeds.
 	UnsetBudget(ctx context.Context, in *UnsetBudgetRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// Limits of the rate of spending, and the rate now.
 	ListThrottles(ctx context.Context, in *ListThrottlesRequest, opts ...grpc.CallOption) (*ListThrottlesResponse, error)
+	// Limits how fast money may be spent.
 	SetThrottle(ctx context.Context, in *SetThrottleRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Removing what isn't set succeeds.
 	UnsetThrottle(ctx context.Context, in *UnsetThrottleRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -116,11 +120,15 @@ func (c *spendClient) UnsetThrottle(ctx context.Context, in *UnsetThrottleReques
 // All implementations must embed UnimplementedSpendServer
 // for forward compatibility.
 type SpendServer interface {
+	// Budgets, and what was spent of them.
 	ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error)
+	// Limits what may be spent in a period.
 	SetBudget(context.Context, *SetBudgetRequest) (*emptypb.Empty, error)
 	// Removing what isn't set succeeds.
 	UnsetBudget(context.Context, *UnsetBudgetRequest) (*emptypb.Empty, error)
+	// Limits of the rate of spending, and the rate now.
 	ListThrottles(context.Context, *ListThrottlesRequest) (*ListThrottlesResponse, error)
+	// Limits how fast money may be spent.
 	SetThrottle(context.Context, *SetThrottleRequest) (*emptypb.Empty, error)
 	// Removing what isn't set succeeds.
 	UnsetThrottle(context.Context, *UnsetThrottleRequest) (*emptypb.Empty, error)

@@ -28,6 +28,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type SshAccessClient interface {
+	// How to reach the VM of a workload with SSH.
 	GetSshAccess(ctx context.Context, in *GetSshAccessRequest, opts ...grpc.CallOption) (*GetSshAccessResponse, error)
 }
 
@@ -53,6 +54,7 @@ func (c *sshAccessClient) GetSshAccess(ctx context.Context, in *GetSshAccessRequ
 // All implementations must embed UnimplementedSshAccessServer
 // for forward compatibility.
 type SshAccessServer interface {
+	// How to reach the VM of a workload with SSH.
 	GetSshAccess(context.Context, *GetSshAccessRequest) (*GetSshAccessResponse, error)
 	mustEmbedUnimplementedSshAccessServer()
 }

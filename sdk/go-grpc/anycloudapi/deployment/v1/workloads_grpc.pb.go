@@ -35,11 +35,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type WorkloadsClient interface {
+	// Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again.
 	SubmitWorkload(ctx context.Context, in *SubmitWorkloadRequest, opts ...grpc.CallOption) (*Admission, error)
 	// Many Jobs for one Deployment in one transaction; gRPC only.
 	SubmitJobs(ctx context.Context, in *SubmitJobsRequest, opts ...grpc.CallOption) (*SubmitJobsResponse, error)
 	// Newest first, 200 unless `limit` says otherwise, 1,000 at most.
 	ListWorkloads(ctx context.Context, in *ListWorkloadsRequest, opts ...grpc.CallOption) (*ListWorkloadsResponse, error)
+	// One workload: its record, where it stands, and its newest events.
 	GetWorkloadStatus(ctx context.Context, in *GetWorkloadStatusRequest, opts ...grpc.CallOption) (*WorkloadStatus, error)
 	// A request only: what runs is told, and cleanup isn't awaited.
 	TerminateWorkload(ctx context.Context, in *TerminateWorkloadRequest, opts ...grpc.CallOption) (*Message, error)
@@ -152,11 +154,13 @@ func (c *workloadsClient) ObserveSubmission(ctx context.Context, in *ObserveSubm
 // All implementations must embed UnimplementedWorkloadsServer
 // for forward compatibility.
 type WorkloadsServer interface {
+	// Admits a Job for a Deployment, or one that brings its own image. With an `id` it may be sent again.
 	SubmitWorkload(context.Context, *SubmitWorkloadRequest) (*Admission, error)
 	// Many Jobs for one Deployment in one transaction; gRPC only.
 	SubmitJobs(context.Context, *SubmitJobsRequest) (*SubmitJobsResponse, error)
 	// Newest first, 200 unless `limit` says otherwise, 1,000 at most.
 	ListWorkloads(context.Context, *ListWorkloadsRequest) (*ListWorkloadsResponse, error)
+	// One workload: its record, where it stands, and its newest events.
 	GetWorkloadStatus(context.Context, *GetWorkloadStatusRequest) (*WorkloadStatus, error)
 	// A request only: what runs is told, and cleanup isn't awaited.
 	TerminateWorkload(context.Context, *TerminateWorkloadRequest) (*Message, error)

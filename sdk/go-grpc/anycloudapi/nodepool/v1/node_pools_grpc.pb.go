@@ -31,12 +31,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type NodePoolsClient interface {
-	// Newest first.
 	// Newest first; all, unless `limit` says how many.
 	ListNodePools(ctx context.Context, in *ListNodePoolsRequest, opts ...grpc.CallOption) (*ListNodePoolsResponse, error)
 	// Answers once the intent is stored; the VMs are bought afterwards.
 	CreateNodePool(ctx context.Context, in *CreateNodePoolRequest, opts ...grpc.CallOption) (*NodePool, error)
+	// One node pool, by id or name.
 	GetNodePool(ctx context.Context, in *GetNodePoolRequest, opts ...grpc.CallOption) (*NodePool, error)
+	// Starts to remove the pool and its VMs; refused while something refers to it.
 	DeleteNodePool(ctx context.Context, in *DeleteNodePoolRequest, opts ...grpc.CallOption) (*NodePool, error)
 }
 
@@ -92,12 +93,13 @@ func (c *nodePoolsClient) DeleteNodePool(ctx context.Context, in *DeleteNodePool
 // All implementations must embed UnimplementedNodePoolsServer
 // for forward compatibility.
 type NodePoolsServer interface {
-	// Newest first.
 	// Newest first; all, unless `limit` says how many.
 	ListNodePools(context.Context, *ListNodePoolsRequest) (*ListNodePoolsResponse, error)
 	// Answers once the intent is stored; the VMs are bought afterwards.
 	CreateNodePool(context.Context, *CreateNodePoolRequest) (*NodePool, error)
+	// One node pool, by id or name.
 	GetNodePool(context.Context, *GetNodePoolRequest) (*NodePool, error)
+	// Starts to remove the pool and its VMs; refused while something refers to it.
 	DeleteNodePool(context.Context, *DeleteNodePoolRequest) (*NodePool, error)
 	mustEmbedUnimplementedNodePoolsServer()
 }

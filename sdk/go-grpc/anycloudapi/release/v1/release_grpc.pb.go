@@ -28,7 +28,10 @@ const (
 // SystemReleaseClient is the client API for SystemRelease service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// The release of the API itself.
 type SystemReleaseClient interface {
+	// The release that runs, and the newest upgrade.
 	GetSystemRelease(ctx context.Context, in *GetSystemReleaseRequest, opts ...grpc.CallOption) (*ReleaseStatus, error)
 	// Moves the API to that image; answers once that is on record.
 	RequestSystemRelease(ctx context.Context, in *RequestSystemReleaseRequest, opts ...grpc.CallOption) (*RequestSystemReleaseResponse, error)
@@ -65,7 +68,10 @@ func (c *systemReleaseClient) RequestSystemRelease(ctx context.Context, in *Requ
 // SystemReleaseServer is the server API for SystemRelease service.
 // All implementations must embed UnimplementedSystemReleaseServer
 // for forward compatibility.
+//
+// The release of the API itself.
 type SystemReleaseServer interface {
+	// The release that runs, and the newest upgrade.
 	GetSystemRelease(context.Context, *GetSystemReleaseRequest) (*ReleaseStatus, error)
 	// Moves the API to that image; answers once that is on record.
 	RequestSystemRelease(context.Context, *RequestSystemReleaseRequest) (*RequestSystemReleaseResponse, error)
@@ -170,7 +176,10 @@ const (
 // DatabaseClient is the client API for Database service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// What the API has stored, for reading.
 type DatabaseClient interface {
+	// Tables and columns that can be queried.
 	GetDatabaseSchema(ctx context.Context, in *GetDatabaseSchemaRequest, opts ...grpc.CallOption) (*DatabaseSchema, error)
 	// Read-only SQL over the tables of all services; columns with secrets are left out.
 	QueryDatabase(ctx context.Context, in *QueryDatabaseRequest, opts ...grpc.CallOption) (*QueryResult, error)
@@ -207,7 +216,10 @@ func (c *databaseClient) QueryDatabase(ctx context.Context, in *QueryDatabaseReq
 // DatabaseServer is the server API for Database service.
 // All implementations must embed UnimplementedDatabaseServer
 // for forward compatibility.
+//
+// What the API has stored, for reading.
 type DatabaseServer interface {
+	// Tables and columns that can be queried.
 	GetDatabaseSchema(context.Context, *GetDatabaseSchemaRequest) (*DatabaseSchema, error)
 	// Read-only SQL over the tables of all services; columns with secrets are left out.
 	QueryDatabase(context.Context, *QueryDatabaseRequest) (*QueryResult, error)

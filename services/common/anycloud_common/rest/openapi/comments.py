@@ -9,13 +9,13 @@ from google.protobuf import descriptor_pb2
 
 _PATH = tuple[int, ...]
 # Field numbers in descriptor.proto: what a source location's path is made of.
-_FILE_MESSAGE, _FILE_SERVICE = 4, 6
+_FILE_PACKAGE, _FILE_MESSAGE, _FILE_SERVICE = 2, 4, 6
 _MESSAGE_FIELD, _MESSAGE_NESTED, _SERVICE_METHOD = 2, 3, 2
 _PROTO_NAME = re.compile(r"`([a-z]+(?:_[a-z0-9]+)+)`")
 
 
 def comments(files: Iterable[descriptor_pb2.FileDescriptorProto]) -> dict[str, str]:
-    """Full name of a message, field, service or method -> its leading comment as one paragraph.
+    """Full name of a message, field, service or method -> its leading comment as one paragraph; so for a file's name.
 
     Empty for descriptors that were made without source info.
     """
@@ -34,6 +34,7 @@ def _of_file(file: descriptor_pb2.FileDescriptorProto) -> Iterator[tuple[str, st
 
 
 def _places(file: descriptor_pb2.FileDescriptorProto) -> Iterator[tuple[str, _PATH]]:
+    yield file.name, (_FILE_PACKAGE,)
     yield from _messages(file.package, file.message_type, (_FILE_MESSAGE,))
     for i, service in enumerate(file.service):
         name, path = f"{file.package}.{service.name}", (_FILE_SERVICE, i)

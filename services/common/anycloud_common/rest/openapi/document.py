@@ -123,8 +123,7 @@ def _paths(found: list[Route], operations: Operations) -> dict[str, Any]:
 
 
 def _tags(found: list[Route], told: dict[str, str]) -> list[dict[str, str]]:
-    services = {route.method.containing_service.name: route.method.containing_service.full_name for route in found}
-    return [
-        {"name": name, **({"description": told[full_name]} if full_name in told else {})}
-        for name, full_name in sorted(services.items())
-    ]
+    """A service that is alone in its file has the file's comment."""
+    services = {route.method.containing_service.name: route.method.containing_service for route in found}
+    descriptions = {name: told.get(s.full_name) or told.get(s.file.name) for name, s in sorted(services.items())}
+    return [{"name": name, **({"description": d} if d else {})} for name, d in descriptions.items()]
