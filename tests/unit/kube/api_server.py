@@ -61,6 +61,7 @@ class ApiServer:
         self.git_version = "v1.36.5+k3s1"
         self.reviews_at_once = self._reviews_now = 0
         self.opened = 0
+        self.peers: set[object] = set()  # the other end of each connection
         self._versions = itertools.count(1)
         self._uids = itertools.count(1)
         self._changed = asyncio.Condition()
@@ -118,6 +119,8 @@ class ApiServer:
     # Requests
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        self.peers.add(request.transport.get_extra_info("peername"))
         body = await request.json(loads=json.loads) if request.can_read_body else None
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         self.seen.append(

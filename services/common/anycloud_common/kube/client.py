@@ -11,9 +11,11 @@ from anycloud_common.clock import Clock, SystemClock
 from anycloud_common.kube import tokens
 from anycloud_common.kube.errors import Foreign, KubeError
 from anycloud_common.kube.fields import adopt_created_fields
+from anycloud_common.kube.identity import BoundTransport
 from anycloud_common.kube.kinds import KINDS, Kind, Object
 from anycloud_common.kube.names import ANNOTATION_INTENT
 from anycloud_common.kube.transport import DEADLINE_S, Request, TokenFile, Transport
+from anycloud_common.release_values import ReleaseValues
 from anycloud_common.settings import Settings
 
 FIELD_MANAGER = "anycloud"
@@ -48,7 +50,8 @@ class Kube:
 
     @classmethod
     def in_cluster(cls, settings: Settings, clock: Clock | None = None, deadline_s: float = DEADLINE_S) -> Kube:
-        """A connection as the Pod's own ServiceAccount. Raises KubeError(auth) when its files are missing."""
+        """A connection as the Pod's own ServiceAccount, to the cluster that the release values name and to no other.
+        Raises KubeError(auth) when the account's files are missing, ReleaseValuesError."""
         directory = settings.serviceaccount_dir
         host = settings.kubernetes_host or ""
         endpoint = f"https://{f'[{host}]' if ':' in host else host}:{settings.kubernetes_port}"
@@ -56,7 +59,11 @@ class Kube:
             ca_pem = (directory / "ca.crt").read_text()
         except OSError as error:
             raise KubeError("auth", f"the ServiceAccount's ca.crt can't be read: {error.strerror}") from None
-        return cls(Transport(endpoint, ca_pem, TokenFile(directory / "token", clock or SystemClock()), deadline_s))
+        token = TokenFile(directory / "token", clock or SystemClock())
+        if settings.release_values is None:
+            return cls(Transport(endpoint, ca_pem, token, deadline_s))
+        identity = ReleaseValues.load(settings.release_values).cluster.identity
+        return cls(BoundTransport(identity, endpoint, ca_pem, token, deadline_s))
 
     async def close(self) -> None:
         await self._transport.close()

@@ -146,8 +146,22 @@ class Transport:
         client = await asyncio.to_thread(importlib.import_module, "kubernetes.aio.client.api_client")
         configuration = client.Configuration(host=self._endpoint, ca_cert_data=self._ca_pem or None)
         configuration.connection_pool_maxsize = 0  # watches and logs hold theirs; calls are bounded here
-        configuration.client_session_kwargs = {"trust_env": may_use_proxy(self._endpoint)}
+        traces = [self._trace()]
+        configuration.client_session_kwargs = {"trust_env": may_use_proxy(self._endpoint), "trace_configs": traces}
         return client.ApiClient(configuration)
+
+    def connecting(self) -> None:
+        """The request at hand needs a new TCP connection. What this raises, the request raises, unsent."""
+
+    def _trace(self) -> Any:
+        import aiohttp
+
+        async def note(*about: Any) -> None:
+            self.connecting()
+
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_create_start.append(note)
+        return trace
 
 
 @contextlib.contextmanager
