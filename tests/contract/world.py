@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-from anycloud_sandbox.pki import TokenSigner
+from anycloud_sandbox.tokens import TokenSigner
 
 from tests.support.installation import Installation, until
 

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import anycloud_catalog
 from aiohttp import web
+from anycloud_control_plane.certificates import Authority, key_pem, new_key, request_pem
 
-from anycloud_sandbox import pki
 from anycloud_sandbox.agent.pod import Pod
 from anycloud_sandbox.agent.run import kill_everything
 from anycloud_sandbox.agent.volumes import forget
@@ -83,16 +83,16 @@ class Node:
         """A certificate request under the join token; the machine's own password guards the Node's name."""
         if not self._password.exists():
             _private(self._password, secrets.token_hex(16))
-        basic, key = f"Basic {base64.b64encode(credential.encode()).decode()}", pki.new_key()
+        basic, key = f"Basic {base64.b64encode(credential.encode()).decode()}", new_key()
         headers = {"Authorization": basic if ":" in credential else f"Bearer {credential}"}
         headers[PASSWORD_HEADER] = self._password.read_text()
-        request = base64.b64encode(pki.request_pem(key, f"system:node:{self._name}", "system:nodes").encode()).decode()
+        request = base64.b64encode(request_pem(key, f"system:node:{self._name}", "system:nodes").encode()).decode()
         path, body = path_of("certificatesigningrequests"), fill("csr", request=request, signer=SIGNER)
         found = await newcomer.call("POST", path, body, headers=headers)
         while not (certificate := found["status"].get("certificate")):
             await asyncio.sleep(0.2)
             found = await newcomer.call("GET", f"{path}/{found['metadata']['name']}", headers=headers)
-        _private(self._certificate, key + base64.b64decode(certificate).decode())
+        _private(self._certificate, key_pem(key) + base64.b64decode(certificate).decode())
 
     def _object(self) -> Json:
         parts = [text.replace(":", "=").split("=") for text in self._config.get("node-taint", [])]
@@ -256,7 +256,7 @@ class LogServer:
     def __init__(self, folder: Path, nodes: dict[str, Node]) -> None:
         self._nodes, self._key, recorded = nodes, folder / "kubelet.pem", folder / "port"
         if not recorded.exists():
-            _private(self._key, pki.Authority.new("kubelet").issue("kubelet"))
+            _private(self._key, Authority("kubelet").issue("kubelet"))
             recorded.write_text(str(free_port("127.0.0.1")))
         self.port = int(recorded.read_text())
         self._contexts: dict[str, ssl.SSLContext] = {}

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
+from anycloud_control_plane.certificates import Authority
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from anycloud_sandbox.kube.store import Event, Key, KubeError, Store, fill, key_of, problem, seconds_of, timestamp
-from anycloud_sandbox.pki import Authority, TokenSigner
 from anycloud_sandbox.state import Json
+from anycloud_sandbox.tokens import TokenSigner
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 API_AUDIENCES = (ISSUER, "k3s")

@@ -13,13 +13,14 @@ import aiohttp
 import orjson
 import yaml
 from aiohttp import web
+from anycloud_control_plane.certificates import Authority, key_pem, new_key
+from anycloud_control_plane.files import kubeconfig
 
 from anycloud_sandbox.kube.api import CUT, END, Api
 from anycloud_sandbox.kube.auth import Authenticator
 from anycloud_sandbox.kube.client import KubeClient, path_of
 from anycloud_sandbox.kube.controllers import Controllers
 from anycloud_sandbox.kube.store import PLURALS, KubeError, Store, fill, merge
-from anycloud_sandbox.pki import Authority, new_key
 from anycloud_sandbox.state import Faults, Json, Pace, State
 
 log = logging.getLogger(__name__)
@@ -33,9 +34,9 @@ NO_VALUES: Json = {"image": "", "revision": "", "release": {"api": {"url": ""}}}
 def new_record(machine: Json, version: str, config: Json) -> Json:
     """What a cluster is, to be stored before it starts: its keys and K3s's configuration."""
     password = str(config.get("agent-token") or config.get("token") or secrets.token_hex(16))
-    ca = Authority.new("k3s-server-ca")
+    ca = Authority("k3s-server-ca")
     record = {"machine": machine["id"], "address": machine["address"], "version": version, "config": config}
-    record |= {"caKey": ca.key, "ca": ca.pem, "signer": new_key()}
+    record |= {"caKey": key_pem(ca.key), "ca": ca.pem, "signer": key_pem(new_key())}
     return record | {"adminToken": secrets.token_hex(24), "joinPassword": password}
 
 
@@ -48,9 +49,12 @@ def write(directory: Path, name: str, text: str) -> Path:
 
 
 def write_kubeconfig(directory: Path, endpoint: str, record: Json) -> None:
-    ca = base64.b64encode(record["ca"].encode()).decode()
-    admin = fill("kubeconfig", server=endpoint, ca=ca, token=record["adminToken"])
-    write(directory, "rootfs/etc/rancher/k3s/k3s.yaml", yaml.safe_dump(admin))
+    admin = kubeconfig(endpoint, record["ca"], record["adminToken"])
+    write(directory, "rootfs/etc/rancher/k3s/k3s.yaml", admin)
+
+
+def admin_client(endpoint: str, record: Json) -> KubeClient:
+    return KubeClient(endpoint, record["ca"], headers={"Authorization": f"Bearer {record['adminToken']}"})
 
 
 class Cluster:
@@ -58,7 +62,7 @@ class Cluster:
 
     def __init__(self, state: State, faults: Faults, record: Json, directory: Path, pace: Pace) -> None:
         self._faults, self._record, self._directory = faults, record, directory
-        self._authority = Authority(record["caKey"], record["ca"])
+        self._authority = Authority.load(record["caKey"], record["ca"])
         self.config, self.endpoint = record["config"], f"https://{record['address']}:{PORT}"
         self.node_labels = ["node-role.kubernetes.io/control-plane=true"]
         self.join_token = f"K10{hashlib.sha256(record['ca'].encode()).hexdigest()}::node:{record['joinPassword']}"
@@ -96,13 +100,12 @@ class Cluster:
         await self._api.kubelets.close()
 
     def admin_client(self) -> KubeClient:
-        headers = {"Authorization": f"Bearer {self._record['adminToken']}"}
-        return KubeClient(self.endpoint, self._record["ca"], headers=headers)
+        return admin_client(self.endpoint, self._record)
 
     def _tls(self, protocol: int) -> ssl.SSLContext:
         addresses = [self._record["address"], *self.config.get("tls-san", [])]
         context = ssl.SSLContext(protocol)
-        chain = self._authority.issue("k3s", addresses) + self._record["ca"]
+        chain = self._authority.issue("k3s", hosts=addresses) + self._record["ca"]
         context.load_cert_chain(write(self._directory, f"{TLS_FOLDER}/{protocol}.pem", chain))
         context.load_verify_locations(cadata=self._record["ca"])
         return context

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
-from anycloud_control_plane.programs import bound, find
+from anycloud_control_plane.programs import bound
 
 from anycloud_sandbox.kube.client import KubeClient, path_of
-from anycloud_sandbox.kube.cluster import PORT, SERVER_CA, write, write_kubeconfig
+from anycloud_sandbox.kube.cluster import PORT, SERVER_CA, admin_client, write, write_kubeconfig
 from anycloud_sandbox.kube.store import KubeError
 from anycloud_sandbox.state import Json, Pace
 
@@ -49,14 +49,12 @@ class RealCluster:
         await asyncio.wait(self._tasks)
 
     def admin_client(self) -> KubeClient:
-        headers = {"Authorization": f"Bearer {self._record['adminToken']}"}
-        return KubeClient(self.endpoint, self._record["ca"], headers=headers)
+        return admin_client(self.endpoint, self._record)
 
     def _plan(self) -> str:
-        address = self._record["address"]
+        address, tokens = self._record["address"], {"admin": self._record["adminToken"]}
         plan = {"host": address, "port": PORT, "store": f"{address}:{STORE_PORT}"}
-        plan |= {"folders": [str(path) for path in self._assets]}
-        plan |= {"tokens": {"admin": self._record["adminToken"], "node": self._record["joinPassword"]}}
+        plan |= {"folders": list(map(str, self._assets)), "tokens": tokens | {"node": self._record["joinPassword"]}}
         plan |= {"job_image": self.config.get("helm-job-image", HELM_JOB_IMAGE)}
         late = [f"--node-monitor-grace-period={self._lease_seconds:g}s"]
         return orjson.dumps(plan | {"more": {"kube-controller-manager": late}}).decode()
@@ -98,12 +96,3 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError, TimeoutError):
             process.send_signal(number)
             await asyncio.wait_for(process.wait(), STOP_SECONDS)
-
-
-def helm_job(assets: Sequence[Path], registry: str) -> Json:
-    """The manifest of the image of helm-controller's Jobs: real Helm, with the paths of klipper-helm's container."""
-    account = "/var/run/secrets/kubernetes.io/serviceaccount"
-    paths = {"CONFIG": "/config", "CONTENT": "/chart", "TMP": "/tmp", "ACCOUNT": account}  # noqa: S108
-    env = {"REGISTRY": registry, "HELM": str(find("helm", assets))}
-    command = [sys.executable, "-m", "anycloud_control_plane.helm_job"]
-    return {"accelerator": "none", "env": env, "paths": paths, "command": command, "labels": {}}

@@ -119,10 +119,9 @@ class Machines:
             self._announce(machine_id)
 
     def _cluster(self, record: Json) -> Cluster | RealCluster:
-        directory = self.directory(record["machine"])
         if self._assets:
-            return RealCluster(record, directory, self._pace, self._assets)
-        return Cluster(self._state, self._faults, record, directory, self._pace)
+            return RealCluster(record, self.directory(record["machine"]), self._pace, self._assets)
+        return Cluster(self._state, self._faults, record, self.directory(record["machine"]), self._pace)
 
     async def _power_off(self, machine_id: str) -> None:
         if acceptor := self._ssh.pop(machine_id, None):

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import orjson
 from aiohttp import web
+from anycloud_control_plane import helm_job
+from anycloud_control_plane.certificates import Authority, key_pem
+from anycloud_control_plane.doors import Doors
 
-from anycloud_sandbox.kube.real import HELM_JOB_IMAGE, helm_job
-from anycloud_sandbox.pki import Authority
+from anycloud_sandbox.kube.real import HELM_JOB_IMAGE
 from anycloud_sandbox.state import Faults, Json, Pace, State, WorldError
 from anycloud_sandbox.world.clouds import Buckets, Clouds, account_of, free_port
-from anycloud_sandbox.world.doors import Doors
 from anycloud_sandbox.world.github import DeviceFlow
 from anycloud_sandbox.world.machines import Machines
 
@@ -33,8 +34,8 @@ class Edge:
         self._records, self._certificates = state.load("dns"), state.load("certificates")
         self._on_record: Callable[[str, Json | None], None] = lambda name, record: None
         stored = state.load("edge").get("authority")
-        self._authority = Authority(**stored) if stored else Authority.new("sandbox origin CA")
-        state.put("edge", "authority", {"key": self._authority.key, "pem": self._authority.pem})
+        self._authority = Authority.load(**stored) if stored else Authority("sandbox origin CA")
+        state.put("edge", "authority", {"key": key_pem(self._authority.key), "pem": self._authority.pem})
 
     def user(self, authorization: str) -> Json:
         found = re.fullmatch(r"(?:Bearer|token) ghs_sandbox_([\w-]+)", authorization)
@@ -125,7 +126,7 @@ def _parse(reference: str) -> tuple[str, str, str]:
 
 
 class World:
-    def __init__(self, directory: Path, pace: Pace, assets: Sequence[Path] = ()) -> None:
+    def __init__(self, directory: Path, pace: Pace, assets: Sequence[Path]) -> None:
         self.state = State(directory)
         self.faults = Faults(self.state)
         self.registry, self.edge, self.doors = Registry(self.state, self.faults), Edge(self.state, self.faults), Doors()
@@ -191,9 +192,7 @@ def _named(request: web.Request) -> tuple[str, str]:
     return request.headers.get("Authorization", ""), request.match_info.get("name", "").lstrip("/")
 
 
-async def serve(
-    directory: Path, port: int, pace: Pace, ready: Callable[[str], None], assets: Sequence[Path] = ()
-) -> None:
+async def serve(directory: Path, port: int, pace: Pace, ready: Callable[[str], None], assets: Sequence[Path]) -> None:
     """Runs until it is cancelled. `ready` gets the URL once everything answers. With `assets`, the folders of
     Kubernetes' own programs, those are the control planes of the machines."""
     world = World(directory, pace, assets)
@@ -206,7 +205,7 @@ async def serve(
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         if assets:
             world.edge.follow(world.doors.follow)
-            world.registry.stand_ins[HELM_JOB_IMAGE] = helm_job(assets, url)
+            world.registry.stand_ins[HELM_JOB_IMAGE] = helm_job.image(assets, url)
         ready(url)
         await asyncio.Event().wait()
     finally:

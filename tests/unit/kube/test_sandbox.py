@@ -61,9 +61,9 @@ def config(ns: str, **data: str) -> Object:
 
 
 async def test_another_authority_is_not_trusted(world: World) -> None:
-    from anycloud_sandbox.pki import Authority
+    from anycloud_control_plane.certificates import Authority
 
-    kube = world.kube(ca_pem=Authority.new("somebody else").pem)
+    kube = world.kube(ca_pem=Authority("somebody else").pem)
     with pytest.raises(KubeError, match=r"(?i)certificate") as caught:
         await kube.version()
     assert caught.value.reason == "unreachable"

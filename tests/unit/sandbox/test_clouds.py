@@ -6,7 +6,7 @@ import base64
 import urllib.error
 
 import pytest
-from anycloud_sandbox import pki
+from anycloud_control_plane.certificates import new_key, request_pem
 from cryptography import x509
 
 from tests.support.sandbox import KEYS, Refused, Sandbox
@@ -135,7 +135,7 @@ def test_a_record_keeps_its_url_and_its_owner(sandbox: Sandbox) -> None:
     with pytest.raises(Refused) as nobody:
         sandbox.call("GET", "/dns/records/cl-1", None, {"Authorization": "Bearer gho_x"})
     assert nobody.value.status == 401
-    request = pki.request_pem(pki.new_key(), "cl-1.anycloud.sh")
+    request = request_pem(new_key(), "cl-1.anycloud.sh", "")
     signed = sandbox.call("POST", "/dns/certificates", {"name": "cl-1", "csr": request}, DEMO)
     assert x509.load_pem_x509_certificate(signed["certificate"].encode())
     sandbox.call("DELETE", f"/dns/certificates/{signed['id']}", None, DEMO)

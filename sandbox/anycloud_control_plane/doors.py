@@ -3,23 +3,22 @@
 import asyncio
 import contextlib
 import logging
+from typing import Any
 from urllib.parse import urlsplit
-
-from anycloud_sandbox.state import Json
 
 log = logging.getLogger(__name__)
 API_PORT, CHUNK = 8080, 1 << 16
 
 
 class Doors:
-    """One listener a record, which copies bytes in both directions."""
+    """One listener a record (`url`, `address`), which copies bytes in both directions."""
 
     def __init__(self) -> None:
         self._addresses: dict[str, str] = {}
         self._open: dict[str, asyncio.Server] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def follow(self, name: str, record: Json | None) -> None:
+    def follow(self, name: str, record: dict[str, Any] | None) -> None:
         """A record came, changed or went."""
         if record:
             self._addresses[name] = record["address"]
@@ -27,7 +26,7 @@ class Doors:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _set(self, name: str, record: Json | None) -> None:
+    async def _set(self, name: str, record: dict[str, Any] | None) -> None:
         if record is None:
             if server := self._open.pop(name, None):
                 server.close()
