@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -21,6 +22,8 @@ from aiohttp import web
 from tests.kube.certificates import Authority
 
 HOST = "127.0.0.1"
+_quiet = logging.getLogger("door")
+_quiet.setLevel(logging.CRITICAL + 1)  # broken connections are what it is for
 _VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "update"}
 _HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "host"}
 
@@ -43,6 +46,7 @@ class Call:
     body: Any
     forward: Callable[[], Awaitable[web.StreamResponse]]
     status: int = 0
+    expired: bool = False  # a watch whose version was too old
 
     def __str__(self) -> str:
         return f"{self.verb} {self.resource} {self.namespace}/{self.name}"
@@ -67,8 +71,9 @@ class Door:
         self._certificate = authority.issue("door", hosts=[HOST])
         self._trusted = ssl.create_default_context(cadata=ca)
         self._connections: dict[asyncio.Task[Any], asyncio.Transport] = {}  # by the request that is under way
-        self._moving = asyncio.Event()
-        self._moving.set()
+        self._transports: set[asyncio.Transport] = set()
+        self._stranded: set[asyncio.Transport] = set()
+        self._watches: set[asyncio.Task[Any]] = set()
         self._stack = AsyncExitStack()
         self._session: aiohttp.ClientSession
 
@@ -77,7 +82,9 @@ class Door:
         timeout = aiohttp.ClientTimeout(total=None)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
         await self._stack.enter_async_context(self._session)
-        runner = web.ServerRunner(web.Server(self._serve), handler_cancellation=True, shutdown_timeout=0.1)
+        runner = web.ServerRunner(
+            web.Server(self._serve, logger=_quiet), handler_cancellation=True, shutdown_timeout=0.1
+        )
         await runner.setup()
         self._stack.push_async_callback(runner.cleanup)
         site = web.TCPSite(runner, HOST, 0, ssl_context=self._tls())
@@ -88,7 +95,6 @@ class Door:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.thaw()
         under_way = list(self._connections)
         for task in under_way:
             task.cancel()
@@ -100,12 +106,14 @@ class Door:
         for transport in list(self._connections.values()):
             transport.abort()
 
-    def freeze(self) -> None:
-        """From now on nothing comes through in either direction, and no connection ends."""
-        self._moving.clear()
+    def end_watches(self) -> None:
+        """Ends each watch in order, as a server does when its time is up."""
+        for reading in list(self._watches):
+            reading.cancel()
 
-    def thaw(self) -> None:
-        self._moving.set()
+    def strand(self) -> None:
+        """Nothing comes through the connections of now any more, in either direction, and none ends. New ones work."""
+        self._stranded |= self._transports
 
     def made(self, resource: str, name: str | None = None) -> list[Call]:
         """Requests by which an object came to be, in their order."""
@@ -122,13 +130,14 @@ class Door:
         if self.closed:
             transport.abort()
             raise ConnectionResetError
+        self._transports.add(transport)
         body = await request.read()
         self._connections[task] = transport
         call = _call(request, body)
         call.forward = lambda: self._forward(request, body, call)
         self.calls.append(call)
         try:
-            await self._moving.wait()
+            await self._pass(transport)
             answer = await self.fault(call) if self.fault is not None else None
             return answer if answer is not None else await call.forward()
         except (Lost, OSError, aiohttp.ClientError):
@@ -145,13 +154,36 @@ class Door:
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP}
             if call.verb != "watch" or answer.status != 200:
                 return web.Response(status=answer.status, headers=kept, body=await answer.read())
-            stream = web.StreamResponse(status=200, headers=kept)
-            await stream.prepare(request)
-            async for chunk in answer.content.iter_any():
-                await self._moving.wait()
-                await stream.write(chunk)
-            await stream.write_eof()
-            return stream
+            return await self._watch(request, call, answer, web.StreamResponse(status=200, headers=kept))
+
+    async def _watch(
+        self, request: web.BaseRequest, call: Call, answer: aiohttp.ClientResponse, stream: web.StreamResponse
+    ) -> web.StreamResponse:
+        await stream.prepare(request)
+        assert isinstance(request.transport, asyncio.Transport)
+        reading = asyncio.create_task(self._copy(call, answer, stream, request.transport))
+        self._watches.add(reading)
+        try:
+            await asyncio.wait([reading])
+        finally:
+            self._watches.discard(reading)
+            ended = reading.cancel() or reading.cancelled()
+        if not ended:
+            reading.result()
+        await stream.write_eof()
+        return stream
+
+    async def _copy(
+        self, call: Call, answer: aiohttp.ClientResponse, stream: web.StreamResponse, transport: asyncio.Transport
+    ) -> None:
+        async for chunk in answer.content.iter_any():
+            call.expired = call.expired or b'"code":410' in chunk
+            await self._pass(transport)
+            await stream.write(chunk)
+
+    async def _pass(self, transport: asyncio.Transport) -> None:
+        if transport in self._stranded:
+            await asyncio.Event().wait()
 
     def _tls(self) -> ssl.SSLContext:
         import tempfile

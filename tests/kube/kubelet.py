@@ -27,9 +27,11 @@ class Kubelets:
     Deployment and revision, from the moment at which it was bound."""
 
     def __init__(self, kube: Kube, sandbox: Sandbox, key: str) -> None:
+        self.devices = 0  # that each Node has
+        self.joining = True  # while false, VMs that run don't become Nodes
         self.silent: set[str] = set()  # Nodes whose kubelet says and does nothing
         self.seen: dict[str, tuple[str, str]] = {}
-        self.most_at_once: dict[str, int] = {}  # Pods that ran at one time, by Deployment
+        self.most_at_once: dict[str, int] = {}  # Pods that weren't told to end, by Deployment
         self._kube = kube
         self._sandbox = sandbox
         self._key = {"x-sandbox-key": key}
@@ -48,6 +50,10 @@ class Kubelets:
         found = self._sandbox.cloud("ListMachines", {"tags": {}}, headers=self._key)["machines"]
         return [machine for machine in found if "anycloud_attempt" in machine["tags"]]
 
+    def end_machine(self, machine_id: str) -> None:
+        """Ends a VM behind the product's back."""
+        self._sandbox.cloud("DeleteMachine", {"id": machine_id}, headers=self._key)
+
     def nodes(self) -> list[str]:
         return list(self._joined.values())
 
@@ -59,10 +65,11 @@ class Kubelets:
     async def join(self, name: str, attempt: str, pool_id: str, cluster_id: str = "cl-1") -> Object:
         """Makes the Node, as its kubelet does."""
         labels = names.pool_node_labels(cluster_id, pool_id, "AWS", attempt, nvidia=False)
+        capacity = {**_CAPACITY, **({names.RESOURCE_NVIDIA_GPU: str(self.devices)} if self.devices else {})}
         body = {
             "metadata": {"name": name, "labels": labels},
             "spec": {"taints": [names.pool_taint(pool_id)]},
-            "status": {"capacity": _CAPACITY, "allocatable": _CAPACITY, "conditions": [_CONDITION]},
+            "status": {"capacity": capacity, "allocatable": capacity, "conditions": [_CONDITION]},
         }
         made = await self._kube.create("Node", body)
         self._joined[attempt] = name
@@ -97,7 +104,7 @@ class Kubelets:
     async def _join_machines(self) -> None:
         for machine in await asyncio.to_thread(self.machines):
             attempt = machine["tags"]["anycloud_attempt"]
-            if machine["state"] == "running" and attempt not in self._joined:
+            if machine["state"] == "running" and self.joining and attempt not in self._joined:
                 try:
                     await self.join(machine["name"], attempt, machine["tags"]["anycloud_node_pool"])
                 except KubeError as error:
@@ -114,7 +121,7 @@ class Kubelets:
         labels = metadata["labels"]
         deployment_id = labels[names.LABEL_DEPLOYMENT]
         self.seen[metadata["uid"]] = (deployment_id, labels.get(names.LABEL_REVISION, ""))
-        here = sum(1 for pod in self.pods(deployment_id) if pod["spec"].get("nodeName"))
+        here = sum(1 for pod in self.pods(deployment_id) if not pod["metadata"].get("deletionTimestamp"))
         self.most_at_once[deployment_id] = max(here, self.most_at_once.get(deployment_id, 0))
         if metadata["uid"] not in self._busy:
             self._busy.add(metadata["uid"])

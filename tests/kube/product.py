@@ -13,7 +13,8 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +22,8 @@ from typing import Any, TypeVar
 import grpc
 from anycloud_cluster import app as cluster_app
 from anycloud_common.calls import Principal
-from anycloud_common.kube import KINDS, Object, cluster_uid, names
+from anycloud_common.clock import Clock
+from anycloud_common.kube import KINDS, KubeError, Object, cluster_uid, names
 from anycloud_common.kube.transport import Request
 from anycloud_common.server import serving
 from anycloud_common.settings import Settings
@@ -74,13 +76,15 @@ class _Anybody:
 class Product:
     """`kube` is the administrator's own connection, which no fault meets."""
 
-    def __init__(self, server: Server, directory: Path) -> None:
+    def __init__(self, server: Server, directory: Path, clock: Clock | None = None) -> None:
         self.server = server
+        self._clock = clock
         self.directory = directory
         self.account = f"account{next(_numbers)}"
         self.door = Door(server.endpoint, server.ca)
         self.kube = connect(server)
         self.kubelets = Kubelets(self.kube, server.world(), f"{self.account}.key")
+        self.token = ""  # of the API's account
         self.pool_ids: list[str] = []
         self.deployment_ids: list[str] = []
         self._services = AsyncExitStack()
@@ -93,7 +97,7 @@ class Product:
         """Starts the services (again, on the same data)."""
         settings = self._settings()
         for name, app in SERVICES.items():
-            kit = await self._services.enter_async_context(serving(name, settings, app.build))
+            kit = await self._services.enter_async_context(serving(name, settings, app.build, self._clock))
             kit.authenticator = _Anybody()
             self._channels[name] = grpc.aio.insecure_channel(f"unix:{settings.socket(name)}")
 
@@ -119,8 +123,13 @@ class Product:
         for service in SERVICES:
             shutil.copy(_migrated(service), db / f"{service}.sqlite")
 
+    async def rotate(self) -> None:
+        """Gives the account another token, as its kubelet does in time."""
+        self.write_token(await asyncio.to_thread(self.server.product_token))
+
     def write_token(self, token: str) -> None:
-        """Replaces the account's token as a kubelet does: at one moment."""
+        """Replaces the account's token file at one moment."""
+        self.token = token
         fresh = self.directory / "account" / "token.new"
         fresh.write_text(token)
         fresh.replace(self.directory / "account" / "token")
@@ -146,12 +155,12 @@ class Product:
 
     # What its users ask for
 
-    async def create_pool(self, name: str = "cpu", count: int = 1) -> str:
+    async def create_pool(self, name: str = "cpu", count: int = 1, vm_types: Sequence[str] = ("m5.large",)) -> str:
         spec = node_pools_pb2.NodePoolSpec(
             name=name,
             credential_name="aws",
             region="us-east-1",
-            vm_types=["m5.large"],
+            vm_types=list(vm_types),
             min_vm_count=count,
             max_vm_count=count,
         )
@@ -278,7 +287,7 @@ class Product:
         """Looks for a Job and claims it; its id. Raises grpc.aio.AioRpcError."""
         bearer = (("authorization", f"Bearer {token}"),)
         asked = jobs_pb2.DiscoverCandidateRequest(deployment_id=deployment_id, wait_ms=wait_ms)
-        found = await self._jobs.DiscoverCandidate(asked, metadata=bearer)
+        found = await _ride_out(lambda: self._jobs.DiscoverCandidate(asked, metadata=bearer))
         if not found.HasField("candidate"):
             return None
         claim = jobs_pb2.JobClaim(submission_revision=found.candidate.submission_revision)
@@ -286,7 +295,7 @@ class Product:
             claim.previous_execution_id = found.candidate.previous_execution_id
         job_id = found.candidate.job_id
         request = jobs_pb2.ClaimJobRequest(deployment_id=deployment_id, job_id=job_id, claim=claim)
-        await self._jobs.ClaimJob(request, metadata=(*bearer, ("idempotency-key", execution)))
+        await _ride_out(lambda: self._jobs.ClaimJob(request, metadata=(*bearer, ("idempotency-key", execution))))
         return str(job_id)
 
     async def finish(self, deployment_id: str, token: str, job_id: str, execution: str) -> None:
@@ -294,9 +303,10 @@ class Product:
         bearer = (("authorization", f"Bearer {token}"),)
         report = jobs_pb2.OutcomeReport(execution_id=execution, outcome=jobs_pb2.OutcomeReport.OUTCOME_COMPLETED)
         about = {"deployment_id": deployment_id, "job_id": job_id}
-        await self._jobs.ReportOutcome(jobs_pb2.ReportOutcomeRequest(report=report, **about), metadata=bearer)
-        cleanup = jobs_pb2.JobCleanup(execution_id=execution)
-        await self._jobs.CleanupJob(jobs_pb2.CleanupJobRequest(cleanup=cleanup, **about), metadata=bearer)
+        outcome = jobs_pb2.ReportOutcomeRequest(report=report, **about)
+        await _ride_out(lambda: self._jobs.ReportOutcome(outcome, metadata=bearer))
+        cleanup = jobs_pb2.CleanupJobRequest(cleanup=jobs_pb2.JobCleanup(execution_id=execution), **about)
+        await _ride_out(lambda: self._jobs.CleanupJob(cleanup, metadata=bearer))
 
     # What must hold in the end
 
@@ -342,7 +352,10 @@ class Product:
 
     async def _nothing_left(self) -> None:
         async def empty() -> bool:
-            return not await self.objects()
+            try:
+                return not await self.objects()
+            except KubeError:  # a server that is about to come back
+                return False
 
         await self.until(empty, self.objects)
         for deployment_id, most in self.kubelets.most_at_once.items():
@@ -382,19 +395,36 @@ class Product:
 
 
 @asynccontextmanager
-async def running(server: Server, directory: Path, token: str | None = None) -> AsyncIterator[Product]:
+async def running(server: Server, directory: Path, clock: Clock | None = None) -> AsyncIterator[Product]:
     """A product that serves, with the credential `aws`. What it made is deleted by `end`."""
-    product = Product(server, directory)
+    product = Product(server, directory, clock)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(product.kube.close)
         await stack.enter_async_context(product.door)
-        await product.prepare(token or server.product_token())
+        await product.prepare(await asyncio.to_thread(server.product_token))
         kubelets = asyncio.create_task(product.kubelets.run())
         stack.callback(kubelets.cancel)
         await product.start()
         stack.push_async_callback(product.stop)
         await product.save_credential()
         yield product
+
+
+def execution() -> str:
+    """An id by which a worker claims a Job; each is used once."""
+    return str(uuid.uuid4())
+
+
+async def _ride_out(call: Callable[[], Awaitable[Any]]) -> Any:
+    """Repeats a call while the API can't answer, as workers do."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await call()
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(0.2)
 
 
 class Shared:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
-from anycloud_common.kube import Kube
+from anycloud_common.kube import KINDS, Kube, KubeError
+from anycloud_common.kube.transport import Request
 
 from tests.kube import helm
 from tests.support.control_plane import ControlPlane, Datastore, Json
@@ -72,7 +74,19 @@ class SandboxServer:
         return self.sandbox
 
     def product_token(self) -> str:
-        return self.token  # permissions are not modelled
+        return asyncio.run(self._account_token())  # permissions are not modelled
+
+    async def _account_token(self) -> str:
+        kube = connect(self)
+        try:
+            for kind, about in (("Namespace", {"name": PRODUCT}), ("ServiceAccount", _ACCOUNT)):
+                with contextlib.suppress(KubeError):  # it is there
+                    await kube.create(kind, {"metadata": about})
+            path = KINDS["ServiceAccount"].path(PRODUCT, PRODUCT, "token")
+            request = Request("create", "token", "POST", path, body={"spec": {"expirationSeconds": 3600}})
+            return str((await kube._transport.call(request))["status"]["token"])
+        finally:
+            await kube.close()
 
 
 class KubernetesServer:
@@ -95,10 +109,13 @@ class KubernetesServer:
         self.plane.forget_history()
 
     def end(self) -> None:
-        self.plane.end("kube-apiserver")
+        for name in ("kube-apiserver", *_CONTROLLERS):
+            self.plane.end(name)
 
     def begin(self) -> None:
         self.plane.start_api_server()
+        for name in _CONTROLLERS:
+            self.plane.start_program(name)
 
     def world(self) -> Sandbox:
         if not self._sandbox.url:
@@ -112,7 +129,10 @@ class KubernetesServer:
         return self.plane.service_account(PRODUCT, PRODUCT)
 
 
+# In K3s they are in one process with the API server, so a crash takes them along.
+_CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 PRODUCT = "product"
+_ACCOUNT = {"name": PRODUCT, "namespace": PRODUCT}
 _PRODUCT_ROLES = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 

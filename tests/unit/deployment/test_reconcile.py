@@ -368,7 +368,10 @@ async def test_a_deletion_waits_for_an_unreachable_cluster_and_for_the_pods(rig:
     assert len(rig.holds.held) == 1
     rig.cluster.error = None
     rig.cluster.controllers = False
-    assert await rig.reconcile(deployment_id) == Blocked(RELEASING_OBJECTS)
+    waiting = await rig.reconcile(deployment_id)
+    assert isinstance(waiting, Blocked)
+    assert waiting.reason == RELEASING_OBJECTS
+    assert waiting.retry, "objects that no watch ever showed may be gone without a word"
     assert (await rig.stored(deployment_id)).deleted_at is None
     rig.cluster.all_pods.clear()
     rig.cluster.sets.clear()

@@ -13,6 +13,7 @@ from anycloud_deployment.store import deployments, job_reads, revisions
 from anycloud_deployment.store.events import SERVICE
 
 DELETED = "deleted"
+_LOOK_AGAIN_S = 10.0  # the watches tell at once, but never of what came and went while they were cut
 
 
 async def end_waiting_jobs(scope: Scope) -> Outcome:
@@ -43,8 +44,9 @@ async def remove_objects(scope: Scope) -> Outcome:
     objects = scope.tools.objects
     left = await objects.pods(known.namespace, scope.id) or await objects.replica_sets(known.namespace, scope.id)
     if left or not all(gone):
-        return Blocked(RELEASING_OBJECTS)
-    return Done() if await _remove(scope, "ServiceAccount", None) else Blocked(RELEASING_OBJECTS)
+        return Blocked(RELEASING_OBJECTS, _LOOK_AGAIN_S)
+    gone_too = await _remove(scope, "ServiceAccount", None)
+    return Done() if gone_too else Blocked(RELEASING_OBJECTS, _LOOK_AGAIN_S)
 
 
 async def let_go(scope: Scope) -> Outcome:
