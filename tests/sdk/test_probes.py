@@ -51,6 +51,22 @@ def test_null_stays_null_and_nested_objects_are_objects(
     assert seen == {"name": "first", "image": deployments[0]["image"], "command": None, "state": "running"}
 
 
+@pytest.mark.req("IN-034")
+def test_a_pools_ingress_is_typed_objects_one_in_the_other(sdk: Built, api: Canned, world: World) -> None:
+    found = world.hosted.ask("GET", f"/node-pools/{world.pool['id']}")
+    assert probe(sdk, "ingress", world.hosted.url, world.hosted.token, world.pool["id"]) is None
+    release = {
+        "state": "failed",
+        "helmJob": {"phase": "Failed", "message": "exit 1"},
+        "daemonSet": None,
+        "lastEvent": None,
+        "routes": 1,
+    }
+    found["nodePool"]["ingress"]["release"] = release
+    api.answers(200, found)
+    assert probe(sdk, "ingress", api.url, "token", "pool") == "Failed"
+
+
 def test_a_union_is_the_variant_of_its_tag(sdk: Built, world: World) -> None:
     seen = probe(sdk, "credential", world.hosted.url, world.hosted.token, "aws")
     assert seen == {"kind": "RedactedCredentialAws", "cloudProvider": "AWS"}

@@ -67,6 +67,15 @@ func probe(ctx context.Context, client *anycloud.APIClient, name, argument strin
 		target.SetNodePool("pool")
 		target.SetGpuType(anycloud.ArrayOfStringAsStringOrList(&[]string{"t4", "l4"}))
 		return submit(ctx, client, anycloud.SubmitWorkloadRequestImageTargetAsSubmitWorkloadRequest(target))
+	case "ingress":
+		answer, response, err := client.NodePoolsAPI.GetNodePool(ctx, argument).Execute()
+		if err != nil {
+			return nil, response, err
+		}
+		if release := answer.NodePool.Ingress.Release.Get(); release != nil && release.HelmJob.Get() != nil {
+			return release.HelmJob.Get().Phase, nil, nil
+		}
+		return nil, nil, nil
 	case "workloads":
 		listed, response, err := client.WorkloadsAPI.ListWorkloads(ctx).Execute()
 		kinds := []any{}

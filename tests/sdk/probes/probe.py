@@ -13,6 +13,7 @@ from anycloud_client import (
     DeploymentsApi,
     DeploymentUpdate,
     DockerOptionsUpdate,
+    NodePoolsApi,
     StringOrList,
     SubmitWorkloadRequest,
     SubmitWorkloadRequestCloudConfig,
@@ -45,6 +46,10 @@ def main(name: str, url: str, token: str, argument: str = "") -> Any:
         kinds = StringOrList(["t4", "l4"])
         image = SubmitWorkloadRequestImageTarget(image=argument, node_pool="pool", cloud_config=placed, gpu_type=kinds)
         return {"id": workloads.submit_workload(SubmitWorkloadRequest(image)).id}
+    if name == "ingress":
+        release = NodePoolsApi(client).get_node_pool(argument).node_pool.ingress.release
+        helm_job = release.helm_job if release else None
+        return helm_job.phase if helm_job else None
     if name == "workloads":
         return [w.vm_type.actual_instance if w.vm_type else None for w in workloads.list_workloads()]
     if name == "logs":

@@ -1,7 +1,7 @@
 // Makes one call with the SDK and prints what it saw as JSON: `probe.js NAME URL TOKEN [ARGUMENT]`.
 
 import { apiError, connect } from '../src/connect.js';
-import { CredentialsApi, DeploymentsApi, ResponseError, WorkloadsApi } from '../src/index.js';
+import { CredentialsApi, DeploymentsApi, NodePoolsApi, ResponseError, WorkloadsApi } from '../src/index.js';
 
 async function main(name: string, url: string, token: string, argument: string): Promise<unknown> {
     const configuration = connect(url, token);
@@ -30,6 +30,10 @@ async function main(name: string, url: string, token: string, argument: string):
         case 'submit-image': {
             const submitWorkloadRequest = { image: argument, nodePool: 'pool', cloudConfig: {}, gpuType: ['t4', 'l4'] };
             return { id: (await workloads.submitWorkload({ submitWorkloadRequest })).id };
+        }
+        case 'ingress': {
+            const { nodePool } = await new NodePoolsApi(configuration).getNodePool({ id: argument });
+            return nodePool.ingress.release?.helmJob?.phase ?? null;
         }
         case 'workloads':
             return (await workloads.listWorkloads()).map((workload) => workload.vmType);
