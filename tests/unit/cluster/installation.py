@@ -55,6 +55,10 @@ class _MortalStore:
         self._check()
         return await self._store.read(fn)
 
+    async def look(self, fn: Callable[[Connection], T]) -> T:
+        self._check()
+        return await self._store.look(fn)
+
     def _check(self) -> None:
         if self._world.dead:
             raise Killed

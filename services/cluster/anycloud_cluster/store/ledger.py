@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from anycloud_common.cipher import Cipher
 from anycloud_common.store import Tx, leases
-from sqlalchemy import ColumnElement, Connection, Row, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from anycloud_cluster.domain.resource import (
     ENDED,
@@ -26,6 +27,25 @@ from anycloud_cluster.store.tables import RESOURCE
 KIND = "resource"
 _THERE = (State.PENDING, State.RUNNING, State.RELEASING)  # it exists, as far as is known
 _COLUMNS = [column for column in RESOURCE.c if column.name not in ("lock_owner", "lock_token")]
+
+
+_FIND = select(*_COLUMNS).where(RESOURCE.c.id == bindparam("token"))
+_RELEASING = select(RESOURCE.c.id).where(
+    RESOURCE.c.owner_id == bindparam("owner_id"),
+    RESOURCE.c.state == State.RELEASING,
+    RESOURCE.c.kind.in_(bindparam("kinds", expanding=True)),
+)
+_SENT = update(RESOURCE).where(RESOURCE.c.id == bindparam("this")).values(sent_at=bindparam("now"))
+
+
+@lru_cache
+def _update(columns: frozenset[str], guarded: bool) -> ReturningUpdate[Any]:
+    """The row `this`, if its lease is `guard`: these columns, as `new_…`, and the next version."""
+    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in columns}
+    where = RESOURCE.c.id == bindparam("this")
+    if guarded:
+        where &= RESOURCE.c.lock_token == bindparam("guard")
+    return update(RESOURCE).where(where).values({**values, "version": RESOURCE.c.version + 1}).returning(*_COLUMNS)
 
 
 class ReleasedBefore(Exception):
@@ -101,20 +121,23 @@ class Ledger:
 
         guard: the lease's token, which is given back by this; None for facts that are true whoever works on the row.
         """
-        values = {**changes, "version": RESOURCE.c.version + 1, "updated_at": tx.now}
-        where: ColumnElement[bool] = RESOURCE.c.id == row.id
+        values = {**changes, "updated_at": tx.now}
         if guard is not None:
-            where = leases.guarded(RESOURCE, row.id, guard)
             values |= {"lock_owner": None, "lock_token": None}
         if values.get("state") in ENDED:
             values["sealed_user_data"] = None
-        if tx.conn.execute(update(RESOURCE).where(where).values(values)).rowcount:
-            tx.change(KIND, row.id, row.version + 1)
-            tx.after_commit(partial(self._wakes.resource, row.id))
-            tx.after_commit(partial(self._wakes.owner, row.owner_kind, row.owner_id))
-            if values.get("state", State.PENDING) not in _THERE:
-                self._wake_waiting(tx, row)
-        return _existing(tx.conn, row.id)
+        given = {f"new_{name}": value for name, value in values.items()} | {"this": row.id}
+        if guard is not None:
+            given["guard"] = guard
+        written = tx.conn.execute(_update(frozenset(values), guard is not None), given).first()
+        if written is None:
+            return _existing(tx.conn, row.id)
+        tx.change(KIND, row.id, row.version + 1)
+        tx.after_commit(partial(self._wakes.resource, row.id))
+        tx.after_commit(partial(self._wakes.owner, row.owner_kind, row.owner_id))
+        if values.get("state", State.PENDING) not in _THERE:
+            self._wake_waiting(tx, row)
+        return _resource(written)
 
     def made(self, tx: Tx, row: Resource, changes: Mapping[str, Any], *, guard: str | None) -> Resource:
         """Stores what a create brought. A release that came meanwhile stays, and finds it."""
@@ -164,9 +187,11 @@ class Ledger:
 
     def _wake_waiting(self, tx: Tx, ended: Resource) -> None:
         """Releases of the same owner that may have waited for this one."""
-        where = (RESOURCE.c.owner_id == ended.owner_id, RESOURCE.c.state == State.RELEASING)
-        for token in tx.conn.execute(select(RESOURCE.c.id).where(*where)).scalars():
-            tx.after_commit(partial(self._wakes.resource, token))
+        waiting = [kind for kind, others in RELEASED_AFTER.items() if ended.kind in others]
+        if waiting:
+            given = {"owner_id": ended.owner_id, "kinds": waiting}
+            for token in tx.conn.execute(_RELEASING, given).scalars():
+                tx.after_commit(partial(self._wakes.resource, token))
 
 
 _NO_FAILURE: dict[str, Any] = {
@@ -192,7 +217,7 @@ def failed(row: Resource, kind: str, message: str, now: int) -> dict[str, Any]:
 
 
 def find(conn: Connection, token: str) -> Resource | None:
-    row = conn.execute(select(*_COLUMNS).where(RESOURCE.c.id == token)).first()
+    row = conn.execute(_FIND, {"token": token}).first()
     return None if row is None else _resource(row)
 
 
@@ -234,6 +259,8 @@ def accounts(conn: Connection) -> Sequence[tuple[str, str]]:
 def waits_for_others(conn: Connection, row: Resource) -> bool:
     """Whether there is still something of the same owner that has to go first."""
     earlier = RELEASED_AFTER[Kind(row.kind)]
+    if not earlier:
+        return False
     where = (RESOURCE.c.owner_id == row.owner_id, RESOURCE.c.state.in_(_THERE), RESOURCE.c.kind.in_(earlier))
     return conn.execute(select(RESOURCE.c.id).where(*where).limit(1)).first() is not None
 
@@ -242,7 +269,7 @@ def begin(tx: Tx, token: str, *, sending: bool) -> str | None:
     """Takes the row's lease, and notes that a create is about to be sent; None while somebody else has it."""
     lease = leases.take(tx, RESOURCE, token)
     if lease is not None and sending:
-        tx.conn.execute(update(RESOURCE).where(RESOURCE.c.id == token).values(sent_at=tx.now))
+        tx.conn.execute(_SENT, {"this": token, "now": tx.now})
     return lease
 
 

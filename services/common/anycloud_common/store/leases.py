@@ -7,9 +7,24 @@ has the object: the result is dropped and nothing is undone, as the new holder w
 from __future__ import annotations
 
 import secrets
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Column, ColumnElement, String, Table, Text, and_, cast, or_, select, true, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    String,
+    Table,
+    Text,
+    Update,
+    and_,
+    bindparam,
+    cast,
+    or_,
+    select,
+    true,
+    update,
+)
 
 if TYPE_CHECKING:
     from anycloud_common.store.writer import Tx
@@ -26,13 +41,9 @@ def take(tx: Tx, table: Table, row_id: str, *, by_force: bool = False) -> str | 
     `by_force` takes it from a living owner too (a delete that overrules a create), whose guarded writes then write
     nothing.
     """
-    living = select(cast(tx.owners.c.owner_epoch, String)).where(
-        or_(tx.owners.c.expires_at.is_(None), tx.owners.c.expires_at > tx.now)
-    )
-    free = true() if by_force else or_(table.c.lock_owner.is_(None), table.c.lock_owner.not_in(living))
     token = secrets.token_hex(8)
-    statement = update(table).where(table.c.id == row_id, free).values(lock_owner=str(tx.owner_epoch), lock_token=token)
-    return token if tx.conn.execute(statement).rowcount == 1 else None
+    given = {"row": row_id, "now": tx.now, "owner": str(tx.owner_epoch), "token": token}
+    return token if tx.conn.execute(_taking(table, tx.owners, by_force), given).rowcount == 1 else None
 
 
 def guarded(table: Table, row_id: str, token: str) -> ColumnElement[bool]:
@@ -42,5 +53,20 @@ def guarded(table: Table, row_id: str, token: str) -> ColumnElement[bool]:
 
 def release(tx: Tx, table: Table, row_id: str, token: str) -> bool:
     """Gives the lease back; False when it was somebody else's already."""
-    statement = update(table).where(guarded(table, row_id, token)).values(lock_owner=None, lock_token=None)
-    return tx.conn.execute(statement).rowcount == 1
+    return tx.conn.execute(_giving_back(table), {"row": row_id, "token": token}).rowcount == 1
+
+
+@lru_cache
+def _taking(table: Table, owners: Table, by_force: bool) -> Update:
+    living = select(cast(owners.c.owner_epoch, String)).where(
+        or_(owners.c.expires_at.is_(None), owners.c.expires_at > bindparam("now"))
+    )
+    free = true() if by_force else or_(table.c.lock_owner.is_(None), table.c.lock_owner.not_in(living))
+    mine = update(table).where(table.c.id == bindparam("row"), free)
+    return mine.values(lock_owner=bindparam("owner"), lock_token=bindparam("token"))
+
+
+@lru_cache
+def _giving_back(table: Table) -> Update:
+    mine = update(table).where(table.c.id == bindparam("row"), table.c.lock_token == bindparam("token"))
+    return mine.values(lock_owner=None, lock_token=None)

@@ -77,8 +77,9 @@ class Accounts:
     def _apply(self, rows: Sequence[Resource], seen: dict[str, Machine | None], tx: Tx) -> list[Resource]:
         """Stores what was seen, and gives the rows that are still to be watched."""
         left = []
+        stored = {row.id: row for row in ledger.machines_of(tx.conn, rows[0].provider, rows[0].account)}
         for before in rows:
-            row = ledger.find(tx.conn, before.id)
+            row = stored.get(before.id)
             if row is None or row.provider_id != before.provider_id:
                 continue
             changes = self._changes(row, seen[row.id])
