@@ -525,7 +525,7 @@ func (r ApiListClustersRequest) Limit(limit int32) ApiListClustersRequest {
 	return r
 }
 
-// &#x60;nextCursor&#x60; of the page before.
+// &#x60;nextCursor&#x60; of the page before; HTTP callers find it in that page&#39;s Link.
 func (r ApiListClustersRequest) Cursor(cursor string) ApiListClustersRequest {
 	r.cursor = &cursor
 	return r

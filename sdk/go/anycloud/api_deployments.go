@@ -388,7 +388,7 @@ func (r ApiListDeploymentsRequest) Limit(limit int32) ApiListDeploymentsRequest 
 	return r
 }
 
-// &#x60;nextCursor&#x60; of the page before.
+// &#x60;nextCursor&#x60; of the page before; HTTP callers find it in that page&#39;s Link.
 func (r ApiListDeploymentsRequest) Cursor(cursor string) ApiListDeploymentsRequest {
 	r.cursor = &cursor
 	return r

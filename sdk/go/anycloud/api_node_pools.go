@@ -388,7 +388,7 @@ func (r ApiListNodePoolsRequest) Limit(limit int32) ApiListNodePoolsRequest {
 	return r
 }
 
-// &#x60;nextCursor&#x60; of the page before.
+// &#x60;nextCursor&#x60; of the page before; HTTP callers find it in that page&#39;s Link.
 func (r ApiListNodePoolsRequest) Cursor(cursor string) ApiListNodePoolsRequest {
 	r.cursor = &cursor
 	return r

@@ -234,7 +234,7 @@ func (r ApiListWorkloadsRequest) Filter(filter string) ApiListWorkloadsRequest {
 	return r
 }
 
-// &#x60;nextCursor&#x60; of the page before.
+// &#x60;nextCursor&#x60; of the page before; HTTP callers find it in that page&#39;s Link.
 func (r ApiListWorkloadsRequest) Cursor(cursor string) ApiListWorkloadsRequest {
 	r.cursor = &cursor
 	return r

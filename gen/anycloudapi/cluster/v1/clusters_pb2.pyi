@@ -28,7 +28,7 @@ class ListClustersRequest(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     limit: _builtins.int
     cursor: _builtins.str
-    """`next_cursor` of the page before."""
+    """`next_cursor` of the page before; HTTP callers find it in that page's Link."""
     def __init__(
         self,
         *,

@@ -33,7 +33,7 @@ class ListDeploymentsRequest(_message.Message):
     """Id or name of a node pool."""
     limit: _builtins.int
     cursor: _builtins.str
-    """`next_cursor` of the page before."""
+    """`next_cursor` of the page before; HTTP callers find it in that page's Link."""
     def __init__(
         self,
         *,

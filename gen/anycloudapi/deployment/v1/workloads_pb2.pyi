@@ -614,7 +614,7 @@ class ListWorkloadsRequest(_message.Message):
     credential_name: _builtins.str
     filter: _builtins.str
     cursor: _builtins.str
-    """`next_cursor` of the page before."""
+    """`next_cursor` of the page before; HTTP callers find it in that page's Link."""
     def __init__(
         self,
         *,

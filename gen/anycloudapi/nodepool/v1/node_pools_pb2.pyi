@@ -31,7 +31,7 @@ class ListNodePoolsRequest(_message.Message):
     """Id or name of the cluster."""
     limit: _builtins.int
     cursor: _builtins.str
-    """`next_cursor` of the page before."""
+    """`next_cursor` of the page before; HTTP callers find it in that page's Link."""
     def __init__(
         self,
         *,

@@ -1161,7 +1161,7 @@ class ClustersApi:
     def list_clusters(
         self,
         limit: Optional[Annotated[int, Field(le=1000, strict=True, ge=1)]] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -1181,7 +1181,7 @@ class ClustersApi:
 
         :param limit:
         :type limit: int
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -1233,7 +1233,7 @@ class ClustersApi:
     def list_clusters_with_http_info(
         self,
         limit: Optional[Annotated[int, Field(le=1000, strict=True, ge=1)]] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -1253,7 +1253,7 @@ class ClustersApi:
 
         :param limit:
         :type limit: int
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -1305,7 +1305,7 @@ class ClustersApi:
     def list_clusters_without_preload_content(
         self,
         limit: Optional[Annotated[int, Field(le=1000, strict=True, ge=1)]] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -1325,7 +1325,7 @@ class ClustersApi:
 
         :param limit:
         :type limit: int
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request

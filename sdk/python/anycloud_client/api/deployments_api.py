@@ -854,7 +854,7 @@ class DeploymentsApi:
         self,
         node_pool: Annotated[Optional[Annotated[str, Field(min_length=1, strict=True)]], Field(description="Id or name of a node pool.")] = None,
         limit: Optional[Annotated[int, Field(le=1000, strict=True, ge=1)]] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -876,7 +876,7 @@ class DeploymentsApi:
         :type node_pool: str
         :param limit:
         :type limit: int
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -930,7 +930,7 @@ class DeploymentsApi:
         self,
         node_pool: Annotated[Optional[Annotated[str, Field(min_length=1, strict=True)]], Field(description="Id or name of a node pool.")] = None,
         limit: Optional[Annotated[int, Field(le=1000, strict=True, ge=1)]] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -952,7 +952,7 @@ class DeploymentsApi:
         :type node_pool: str
         :param limit:
         :type limit: int
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -1006,7 +1006,7 @@ class DeploymentsApi:
         self,
         node_pool: Annotated[Optional[Annotated[str, Field(min_length=1, strict=True)]], Field(description="Id or name of a node pool.")] = None,
         limit: Optional[Annotated[int, Field(le=1000, strict=True, ge=1)]] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -1028,7 +1028,7 @@ class DeploymentsApi:
         :type node_pool: str
         :param limit:
         :type limit: int
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request

@@ -852,7 +852,7 @@ class NodePoolsApi:
         self,
         cluster: Annotated[Optional[Annotated[str, Field(min_length=1, strict=True)]], Field(description="Id or name of the cluster.")] = None,
         limit: Optional[Annotated[int, Field(le=1000, strict=True, ge=1)]] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -874,7 +874,7 @@ class NodePoolsApi:
         :type cluster: str
         :param limit:
         :type limit: int
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -928,7 +928,7 @@ class NodePoolsApi:
         self,
         cluster: Annotated[Optional[Annotated[str, Field(min_length=1, strict=True)]], Field(description="Id or name of the cluster.")] = None,
         limit: Optional[Annotated[int, Field(le=1000, strict=True, ge=1)]] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -950,7 +950,7 @@ class NodePoolsApi:
         :type cluster: str
         :param limit:
         :type limit: int
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -1004,7 +1004,7 @@ class NodePoolsApi:
         self,
         cluster: Annotated[Optional[Annotated[str, Field(min_length=1, strict=True)]], Field(description="Id or name of the cluster.")] = None,
         limit: Optional[Annotated[int, Field(le=1000, strict=True, ge=1)]] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -1026,7 +1026,7 @@ class NodePoolsApi:
         :type cluster: str
         :param limit:
         :type limit: int
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request

@@ -360,7 +360,7 @@ class WorkloadsApi:
         deployment_id: Optional[Annotated[str, Field(min_length=1, strict=True)]] = None,
         credential_name: Optional[Annotated[str, Field(min_length=1, strict=True)]] = None,
         filter: Optional[StrictStr] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -402,7 +402,7 @@ class WorkloadsApi:
         :type credential_name: str
         :param filter:
         :type filter: str
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -476,7 +476,7 @@ class WorkloadsApi:
         deployment_id: Optional[Annotated[str, Field(min_length=1, strict=True)]] = None,
         credential_name: Optional[Annotated[str, Field(min_length=1, strict=True)]] = None,
         filter: Optional[StrictStr] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -518,7 +518,7 @@ class WorkloadsApi:
         :type credential_name: str
         :param filter:
         :type filter: str
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request
@@ -592,7 +592,7 @@ class WorkloadsApi:
         deployment_id: Optional[Annotated[str, Field(min_length=1, strict=True)]] = None,
         credential_name: Optional[Annotated[str, Field(min_length=1, strict=True)]] = None,
         filter: Optional[StrictStr] = None,
-        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before.")] = None,
+        cursor: Annotated[Optional[StrictStr], Field(description="`nextCursor` of the page before; HTTP callers find it in that page's Link.")] = None,
         _request_timeout: Union[
             None,
             Annotated[StrictFloat, Field(gt=0)],
@@ -634,7 +634,7 @@ class WorkloadsApi:
         :type credential_name: str
         :param filter:
         :type filter: str
-        :param cursor: `nextCursor` of the page before.
+        :param cursor: `nextCursor` of the page before; HTTP callers find it in that page's Link.
         :type cursor: str
         :param _request_timeout: timeout setting for this request. If one
                                  number provided, it will be total request

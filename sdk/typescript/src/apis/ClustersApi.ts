@@ -69,7 +69,7 @@ export interface ListClustersRequest {
      */
     limit?: number;
     /**
-     * `nextCursor` of the page before.
+     * `nextCursor` of the page before; HTTP callers find it in that page's Link.
      */
     cursor?: string;
 }

@@ -55,7 +55,7 @@ export interface ListDeploymentsRequest {
      */
     limit?: number;
     /**
-     * `nextCursor` of the page before.
+     * `nextCursor` of the page before; HTTP callers find it in that page's Link.
      */
     cursor?: string;
 }

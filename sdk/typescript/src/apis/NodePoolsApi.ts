@@ -53,7 +53,7 @@ export interface ListNodePoolsRequest {
      */
     limit?: number;
     /**
-     * `nextCursor` of the page before.
+     * `nextCursor` of the page before; HTTP callers find it in that page's Link.
      */
     cursor?: string;
 }

@@ -92,7 +92,7 @@ export interface ListWorkloadsRequest {
      */
     filter?: string;
     /**
-     * `nextCursor` of the page before.
+     * `nextCursor` of the page before; HTTP callers find it in that page's Link.
      */
     cursor?: string;
 }

@@ -90,7 +90,7 @@ func (Cluster_State) EnumDescriptor() ([]byte, []int) {
 type ListClustersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Limit *int64                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// `next_cursor` of the page before.
+	// `next_cursor` of the page before; HTTP callers find it in that page's Link.
 	Cursor        *string `protobuf:"bytes,2,opt,name=cursor,proto3,oneof" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -793,7 +793,7 @@ type ListWorkloadsRequest struct {
 	DeploymentId   *string                          `protobuf:"bytes,10,opt,name=deployment_id,json=deploymentId,proto3,oneof" json:"deployment_id,omitempty"`
 	CredentialName *string                          `protobuf:"bytes,11,opt,name=credential_name,json=credentialName,proto3,oneof" json:"credential_name,omitempty"`
 	Filter         *string                          `protobuf:"bytes,12,opt,name=filter,proto3,oneof" json:"filter,omitempty"`
-	// `next_cursor` of the page before.
+	// `next_cursor` of the page before; HTTP callers find it in that page's Link.
 	Cursor        *string `protobuf:"bytes,13,opt,name=cursor,proto3,oneof" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

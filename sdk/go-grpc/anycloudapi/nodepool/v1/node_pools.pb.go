@@ -141,7 +141,7 @@ type ListNodePoolsRequest struct {
 	// Id or name of the cluster.
 	Cluster *string `protobuf:"bytes,1,opt,name=cluster,proto3,oneof" json:"cluster,omitempty"`
 	Limit   *int64  `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// `next_cursor` of the page before.
+	// `next_cursor` of the page before; HTTP callers find it in that page's Link.
 	Cursor        *string `protobuf:"bytes,3,opt,name=cursor,proto3,oneof" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
