@@ -60,6 +60,27 @@ def test_an_operation_is_a_method_everywhere(api: str, name: str) -> None:
     assert (api, upper) in GRPC
 
 
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("python/pyproject.toml", 'version = "{}"'),
+        ("python/anycloud_client/connect.py", '"AnyCloud-Client-Version", "{}"'),
+        ("typescript/package.json", '"version": "{}"'),
+        ("typescript/package-lock.json", '"version": "{}"'),
+        ("typescript/src/connect.ts", "'AnyCloud-Client-Version': '{}'"),
+        ("go/anycloud/connect.go", '"AnyCloud-Client-Version", "{}"'),
+        ("go-grpc/examples/list/main.go", 'const version = "{}"'),
+    ],
+)
+def test_every_sdk_is_of_the_apis_version(file: str, said: str) -> None:
+    assert said.format(DOCUMENT["info"]["version"]) in (SDK / file).read_text()
+
+
+def test_locks_name_no_registry() -> None:
+    locks = [SDK / "typescript" / "package-lock.json", SDK / "python" / "requirements.lock"]
+    assert not [lock for lock in locks if "http" in lock.read_text()]
+
+
 def test_there_is_nothing_internal_in_the_stubs() -> None:
     files = [f.as_posix() for f in (SDK / "go-grpc").rglob("*.go")]
     assert files
