@@ -116,6 +116,12 @@ async def test_a_stream_is_a_line_a_message(probe: Probe, client: httpx.AsyncCli
     assert answer.headers["content-type"] == "application/x-ndjson"
 
 
+async def test_a_stream_without_a_message_is_no_line(probe: Probe, client: httpx.AsyncClient) -> None:
+    answer = await client.get("/v1/thing-log?prefix=nothing")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"] == "application/x-ndjson"
+
+
 async def test_a_line_is_there_before_the_stream_ends(probe: Probe, client: httpx.AsyncClient) -> None:
     async with client.stream("GET", "/v1/thing-log?prefix=hold") as answer:
         line = await anext(answer.aiter_lines())

@@ -97,6 +97,8 @@ class Things(stubs.ThingsServicer):  # type: ignore[misc]
         return pb.google_dot_protobuf_dot_empty__pb2.Empty()
 
     async def WatchThings(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        if request.prefix == "nothing":
+            return
         if request.prefix == "raise":
             raise ApiError("API_RESTARTING", "not yet")
         yield pb.Thing(name="first")

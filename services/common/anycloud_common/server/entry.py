@@ -107,6 +107,8 @@ class Entry:
                         async for message in messages:
                             await context.write(form.encode(message, ""))
                             sent = True
+                    if not sent and form.nothing is not None:
+                        await context.write(form.nothing)
                     measured.code = "OK"
                     return
                 except asyncio.CancelledError:

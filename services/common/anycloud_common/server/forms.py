@@ -21,6 +21,8 @@ _STATUS = {code.value[0]: code for code in grpc.StatusCode}
 
 class Form(Protocol):
     name: str
+    nothing: bytes | None
+    """What a response stream without a message is told as, if anything."""
 
     def decode(self, raw: bytes) -> Message:
         """Raises Invalid."""
@@ -43,6 +45,7 @@ class Native:
     """Native gRPC. A refusal ends the call with google.rpc.Status among its trailers, so it gives nothing to send."""
 
     name = "grpc"
+    nothing: bytes | None = None
 
     def __init__(self, handler: Any, check: Check | None, variables: frozenset[str]) -> None:
         """`check` is None for internal methods: siblings are built from one source. `variables`: the fields that HTTP
@@ -83,6 +86,7 @@ class Rest:
     that has begun it is a last line, as the status is out."""
 
     name = "rest"
+    nothing: bytes | None = http_body(b"", NDJSON)  # of no message at all the gateway makes another type
 
     def __init__(self, binding: Binding) -> None:
         self.decode = binding.decode
