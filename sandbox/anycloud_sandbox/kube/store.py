@@ -291,7 +291,9 @@ class Store:
             return self.remove(key)
         if "deletionTimestamp" not in meta or meta["deletionGracePeriodSeconds"] > seconds:
             due = {"deletionTimestamp": timestamp(time.time() + seconds), "deletionGracePeriodSeconds": seconds}
-            phase = {"status": {"phase": "Terminating"}} if inside else {}
+            held = sorted({name for item in inside for name in item["metadata"].get("finalizers") or ()})
+            told = {"conditions": fill("namespace-held", by=f"finalizers remaining: {', '.join(held)}")} if held else {}
+            phase = {"status": {"phase": "Terminating"} | told} if inside else {}
             obj = self._write(key, merge(obj, {"metadata": due, **phase}), "MODIFIED")
         for child in inside:
             if self.find(*key_of(child)):
