@@ -61,7 +61,8 @@ async def test_a_program_that_fails_says_how_and_one_that_is_stopped_is_gone(rea
     await reached(rig, sandbox, "errored")
     assert (await rig.image_job("job-1")).job.exit_code == 3
     told = (await rig.image_job("job-1")).job.message
-    assert told is not None and told.startswith("The container ended with exit code 3 (Error): last words")
+    assert told is not None and told.startswith("The container ended with exit code 3 (Error)")
+    assert await rig.job_logs("job-1", follow=True) == ["last words"]
     sandbox.image("test/sleeps", ["/bin/sh", "-c", "echo up; exec sleep 1000"])
     await rig.submit_image("test/sleeps", "job-2")
     await reached(rig, sandbox, "running", "job-2")
