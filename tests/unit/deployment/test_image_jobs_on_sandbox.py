@@ -66,6 +66,11 @@ async def test_a_program_that_fails_says_how_and_one_that_is_stopped_is_gone(rea
     sandbox.image("test/sleeps", ["/bin/sh", "-c", "echo up; exec sleep 1000"])
     await rig.submit_image("test/sleeps", "job-2")
     await reached(rig, sandbox, "running", "job-2")
+
+    async def up() -> bool:
+        return await rig.job_logs("job-2") == ["up"]
+
+    await sandbox.until(up)
     await rig.terminate("job-2")
     await cleaned(rig, sandbox, "job-2")
     assert await rig.state("job-2") == "terminated"
