@@ -74,6 +74,13 @@ def _python(scratch: Path) -> Built:
 # --- TypeScript: compiled with the locked compiler
 
 
+_AS_A_PACKAGE = """
+import { WorkloadsApi } from 'anycloud-client';
+import { connect } from 'anycloud-client/connect';
+new WorkloadsApi(connect('http://127.0.0.1', 'token'));
+"""
+
+
 def _typescript(scratch: Path) -> Built:
     node = _tool("node", "install Node 18 or newer, with npm")
     npm = _tool("npm", "install Node 18 or newer, with npm")
@@ -82,6 +89,7 @@ def _typescript(scratch: Path) -> Built:
     shutil.copy(PROBES / "probe.ts", project / "examples")
     run([npm, "ci", "--no-audit", "--no-fund"], project)
     run([npm, "run", "build"], project)
+    run([node, "--input-type=module", "--eval", _AS_A_PACKAGE], project)
     programs = project / "dist" / "examples"
     return Built([node, str(programs / "submit.js")], [node, str(programs / "probe.js")])
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"strconv"
@@ -108,7 +109,11 @@ func pages(ctx context.Context, client *anycloud.APIClient) (any, *http.Response
 	if err != nil {
 		return nil, response, err
 	}
-	cursor := regexp.MustCompile("cursor=([^&>]+)").FindStringSubmatch(response.Header.Get("Link"))[1]
+	quoted := regexp.MustCompile("cursor=([^&>]+)").FindStringSubmatch(response.Header.Get("Link"))[1]
+	cursor, err := url.QueryUnescape(quoted)
+	if err != nil {
+		return nil, response, err
+	}
 	second, response2, err := client.DeploymentsAPI.ListDeployments(ctx).Limit(1).Cursor(cursor).Execute()
 	if err != nil {
 		return nil, response2, err

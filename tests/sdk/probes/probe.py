@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from typing import Any
+from urllib.parse import unquote
 
 from anycloud_client import (
     ApiException,
@@ -58,7 +59,7 @@ def main(name: str, url: str, token: str, argument: str = "") -> Any:
         first = deployments.list_deployments_with_http_info(limit=1)
         cursor = re.search(r"cursor=([^&>]+)", first.headers["link"])
         assert cursor
-        second = deployments.list_deployments(limit=1, cursor=cursor[1])
+        second = deployments.list_deployments(limit=1, cursor=unquote(cursor[1]))
         names = [d.name for d in [*first.data.deployments, *second.deployments]]
         return {"names": names, "total": int(first.headers["anycloud-total-count"])}
     raise SystemExit(f"no such probe: {name}")

@@ -42,7 +42,7 @@ async function main(name: string, url: string, token: string, argument: string):
         case 'pages': {
             const first = await deployments.listDeploymentsRaw({ limit: 1 });
             const headers = first.raw.headers;
-            const cursor = /cursor=([^&>]+)/.exec(headers.get('link') ?? '')![1];
+            const cursor = decodeURIComponent(/cursor=([^&>]+)/.exec(headers.get('link') ?? '')![1]);
             const second = await deployments.listDeployments({ limit: 1, cursor });
             const names = [...(await first.value()).deployments, ...second.deployments].map((d) => d.name);
             return { names, total: Number(headers.get('anycloud-total-count')) };
