@@ -51,7 +51,7 @@ class Flows:
     # Node pool and Deployment
 
     def make_a_node_pool(self) -> None:
-        self.api.ask("PUT", "/credentials/aws", CREDENTIAL)
+        self.api.ask("PUT", "/credentials/aws?overwrite=true", CREDENTIAL)
         self.pool = self._pool("pool", "m5.large")
 
     def make_a_deployment(self) -> None:

@@ -46,11 +46,9 @@ def values(**changes: Any) -> dict[str, Any]:
     return {**yaml.safe_load(VALUES.read_text()), **changes}
 
 
-def template(given: dict[str, Any]) -> str:
-    """The manifests of an install, as text."""
-    return helm(
-        "template", RELEASE, str(CHART), "--namespace", NAMESPACE, "--kube-version", _SERVER_VERSION, values=given
-    )
+def template(given: dict[str, Any], version: str = _SERVER_VERSION) -> str:
+    """The manifests of an install on a cluster of that version, as text."""
+    return helm("template", RELEASE, str(CHART), "--namespace", NAMESPACE, "--kube-version", version, values=given)
 
 
 def rendered(given: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.contract.world import SIGN_IN, Api
+from tests.contract.world import CREDENTIAL, SIGN_IN, Api
 from tests.kube import helm
 from tests.support.control_plane import HOST, ControlPlane, free_port
 from tests.support.installation import until
@@ -47,8 +47,8 @@ class Hosted:
         try:
             self.sandbox.start_world()
             self._install(self.values())
-            self.token = self._bound_token()
-            self._mount()
+            self._mount_release()
+            self.mount_account()
             self.sandbox.start_agent()
             self.start()
         except BaseException:
@@ -95,6 +95,15 @@ class Hosted:
             until(lambda path=path: api.call("GET", path).status_code == 200, START_SECONDS)  # type: ignore[misc]
         return api
 
+    def bought(self) -> list[Json]:
+        """All machines and networks that its cloud ever gave it."""
+        return [thing for kind in ("Machines", "Networks") for thing in self._listed(kind)]
+
+    def _listed(self, kind: str) -> list[Json]:
+        account = {"x-sandbox-key": CREDENTIAL["accessKeyId"], "x-sandbox-secret": CREDENTIAL["secretAccessKey"]}
+        found = self.sandbox.cloud(f"List{kind}", {"tags": {}}, headers=account)
+        return list(found[kind.lower()])
+
     def data_files(self) -> list[Path]:
         """All that it keeps."""
         return [path for path in (self.directory / "data").rglob("*") if path.is_file()]
@@ -112,14 +121,20 @@ class Hosted:
         spec = {"expirationSeconds": 3607, "boundObjectRef": bound}
         return str(self.plane.call("POST", path, {"spec": spec})["status"]["token"])
 
-    def _mount(self) -> None:
-        """The volumes `account` and `release` of the API's Pod."""
-        values = base64.b64decode(self.plane.call("GET", RELEASE_SECRET)["data"]["values.json"])
-        files = {"token": self.token.encode(), "ca.crt": self.plane.ca.encode(), "values.json": values}
-        for name, content in files.items():
-            path = self.directory / name
-            path.touch(0o600)
-            path.write_bytes(content)
+    def mount_account(self) -> None:
+        """The volume `account` of the API's Pod."""
+        self.token = self._bound_token()
+        self._write("token", self.token.encode())
+        self._write("ca.crt", self.plane.ca.encode())
+
+    def _mount_release(self) -> None:
+        secret = self.plane.call("GET", RELEASE_SECRET)
+        self._write("values.json", base64.b64decode(secret["data"]["values.json"]))
+
+    def _write(self, name: str, content: bytes) -> None:
+        path = self.directory / name
+        path.touch(0o600)
+        path.write_bytes(content)
 
     def _run(self) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ANYCLOUD_")}

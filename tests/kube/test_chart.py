@@ -230,6 +230,13 @@ def test_a_sandbox_is_told_to_the_services() -> None:
     assert told["ANYCLOUD_SANDBOX_URL"] == "http://127.0.0.1:20000"
 
 
+@needs_helm
+@pytest.mark.parametrize("version", ["v1.34.9+k3s1", "v1.39.0+k3s1"])
+def test_a_cluster_whose_version_nobody_tried_is_refused(version: str) -> None:
+    with pytest.raises(helm.HelmError, match="kubeVersion"):
+        helm.template(helm.values(), version)
+
+
 def without(part: str, key: str) -> Callable[[dict[str, Any]], None]:
     return lambda values: values["release"][part].pop(key)
 

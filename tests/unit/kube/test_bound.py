@@ -9,7 +9,7 @@ import pytest
 from anycloud_common.kube import Kube, KubeError, cluster_uid
 from anycloud_common.kube.identity import BoundTransport
 
-from tests.unit.kube.api_server import ApiServer
+from tests.unit.kube.api_server import ApiServer, Fault, Refusal
 
 SYSTEM = "/api/v1/namespaces/kube-system"
 
@@ -81,6 +81,18 @@ async def test_another_cluster_that_takes_over_is_sent_nothing(bound: Kube, serv
     assert set(paths(server)) == {SYSTEM}
     is_now(server, "ours")
     await bound.list("Pod", "default")
+
+
+@pytest.mark.req("AU-019")
+async def test_who_refuses_the_token_is_not_believed_to_be_ours(bound: Kube, server: ApiServer) -> None:
+    await bound.list("Pod", "default")
+    async with bound.watch("Pod", None, None, resource_version="0", timeout_s=30, idle_s=30):
+        server.faults.append(Fault("GET", SYSTEM, Refusal(401, "Unauthorized")))
+        with pytest.raises(KubeError, match="refused"):  # on a connection of its own
+            await bound.list("Pod", "default")
+    is_now(server, "theirs")
+    with pytest.raises(KubeError, match="theirs"):
+        await bound.list("Pod", "default")
 
 
 async def test_who_it_is_can_be_asked_of_another_cluster(bound: Kube, server: ApiServer) -> None:

@@ -36,7 +36,7 @@ class BoundTransport(Transport):
     def __init__(self, identity: str, endpoint: str, ca_pem: str, token: TokenSource, deadline_s: float) -> None:
         super().__init__(endpoint, ca_pem, token, deadline_s)
         self._identity = identity
-        self._proven = False  # by the last answer
+        self._proven = False  # by the last answer: an idle connection may have been made to somebody else
 
     async def call(self, request: Request) -> dict[str, Any]:
         if request == who_are_you():
@@ -69,6 +69,7 @@ class BoundTransport(Transport):
 
     async def _prove(self) -> None:
         """Leaves a connection to the right cluster for the next request."""
+        self._proven = False
         found = (await self._ask())["metadata"]["uid"]
         self._proven = found == self._identity
         if not self._proven:
