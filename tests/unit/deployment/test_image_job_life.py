@@ -69,6 +69,15 @@ def test_a_node_that_is_silent_ends_nothing_and_is_told(node: NodeFact | None, r
     assert seen.message is not None and "node-1 isn't heard of" in seen.message
 
 
+def test_what_was_said_last_of_a_container_whose_end_nobody_saw_is_kept() -> None:
+    told = image_jobs.judge(JOB, [pod(running=True, failed="PodGC: node no longer exists")], None)
+    assert told == Seen("running", "PodGC: node no longer exists")
+    running = job(state="running", running_since=1, message=told.message)
+    over = image_jobs.observed(running, Seen("failed", "Too often"), now=5)
+    assert over is not None and over.job.message == "Too often. Before that: PodGC: node no longer exists"
+    assert image_jobs.observed(job(message=NO_POD), Seen("failed", REMOVED), now=5).job.message == REMOVED  # type: ignore[union-attr]
+
+
 def test_the_pod_that_ran_is_the_one_that_counts() -> None:
     mine, another = pod(uid="a", ended=True, exit_code=0), pod(uid="b", created_at="2", running=True)
     assert image_jobs.newest([another, mine]) == mine

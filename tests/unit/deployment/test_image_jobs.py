@@ -302,7 +302,7 @@ async def test_a_silent_node_ends_nothing_until_its_job_is_over(rig: Rig) -> Non
     rig.cluster.set_job(run, over="failed", why="BackoffLimitExceeded")
     await rig.pass_over(run)
     assert await rig.state("job-1") == "failed"
-    assert (await listed(rig))[0].latest_message == "PodGC: node no longer exists"
+    assert (await listed(rig))[0].latest_message.startswith("PodGC: node no longer exists. Before that: Node node-1")
 
 
 async def test_nothing_is_said_while_the_watches_are_behind(rig: Rig) -> None:

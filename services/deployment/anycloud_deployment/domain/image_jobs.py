@@ -149,6 +149,8 @@ def _alive(pod: JobPodFact, node: NodeFact | None) -> Seen:
         return Seen(
             "queued", f"Kubernetes can't place the Pod: {pod.unschedulable}" if pod.unschedulable else UNSCHEDULED
         )
+    if pod.failed is not None:
+        return Seen("running" if pod.running else "starting", _sentence(pod.failed))
     if node is None or not node.ready:
         lost = f"Node {pod.node} isn't heard of; whether the container runs is unknown."
         return Seen("running" if pod.running else "starting", lost)
@@ -165,7 +167,7 @@ def observed(job: ImageJob, seen: Seen, *, now: int) -> Step | None:
     if job.over:
         return None
     if seen.final:
-        return Step(_over(job, seen.state, seen.message, now, seen.exit_code), Reason.ENDED)
+        return Step(_over(job, seen.state, _last_words(job, seen), now, seen.exit_code), Reason.ENDED)
     if job.cancel_requested_at is not None:
         return None
     state: State = "running" if job.running_since is not None and seen.state in _BEFORE_RUNNING else seen.state
@@ -243,6 +245,19 @@ def _over(job: ImageJob, state: State, message: str | None, now: int, exit_code:
     if job.over:
         raise AssertionError(f"Job {job.id} is {job.state}, and a terminal state is written once")
     return replace(job, state=state, message=message, completed_at=now, exit_code=exit_code)
+
+
+def _last_words(job: ImageJob, seen: Seen) -> str | None:
+    """Of a container that ran and whose end nobody saw, also what was said of it last, such as that its Node was
+    silent."""
+    if (
+        seen.state != "failed"
+        or seen.message is None
+        or job.running_since is None
+        or job.message in (None, seen.message)
+    ):
+        return seen.message
+    return f"{seen.message.removesuffix('.')}. Before that: {job.message}"
 
 
 def _sentence(text: str) -> str:
