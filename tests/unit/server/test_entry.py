@@ -130,15 +130,30 @@ async def test_health_is_open(probe: Probe, channel: Channel) -> None:
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
-async def test_reflection_is_open_and_shows_the_whole_public_api(probe: Probe, channel: Channel) -> None:
-    from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+async def test_reflection_is_open_and_shows_the_public_api_and_no_more(
+    channel: Channel, probe: Probe, version: str
+) -> None:
+    from grpc_reflection.v1alpha import reflection_pb2
 
-    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-    asked = [reflection_pb2.ServerReflectionRequest(list_services="")]
-    async for answer in stub.ServerReflectionInfo(iter(asked)):
-        names = {service.name for service in answer.list_services_response.service}
-    assert {"anycloudapi.cluster.v1.Clusters", "anycloudapi.deployment.v1.Deployments"} < names
-    assert [name for name in names if ".internal." in name] == ["anycloudapi.probe.internal.v1.Siblings"]
+    ask: Any = channel.stream_stream(
+        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+        request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+        response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+    )
+    question = reflection_pb2.ServerReflectionRequest
+    asked = [
+        question(list_services=""),
+        question(file_containing_symbol="anycloudapi.cluster.v1.Clusters"),
+        question(file_containing_symbol="anycloudapi.probe.internal.v1.Siblings"),
+        question(file_by_filename="anycloudapi/cluster/internal/v1/introspection.proto"),
+    ]
+    services, public, *internal = [answer async for answer in ask(iter(asked))]
+    names = {service.name for service in services.list_services_response.service}
+    assert {"anycloudapi.cluster.v1.Clusters", "anycloudapi.probe.v1.Things"} < names
+    assert not [name for name in names if ".internal." in name]
+    assert len(public.file_descriptor_response.file_descriptor_proto) > 1
+    assert [answer.error_response.error_code for answer in internal] == [grpc.StatusCode.NOT_FOUND.value[0]] * 2
 
 
 # --- client versions

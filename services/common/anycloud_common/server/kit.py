@@ -12,17 +12,15 @@ import grpc
 from google.protobuf import descriptor_pool
 from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
-from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from anycloud_common.clock import Clock, SystemClock
 from anycloud_common.rest import Binding, Codec, route
-from anycloud_common.server import channels, sockets
+from anycloud_common.server import channels, reflection, sockets
 from anycloud_common.server.draining import Draining
 from anycloud_common.server.entry import Entry, Identify, Method
 from anycloud_common.server.forms import Native, Rest
 from anycloud_common.server.gate import Authenticator, Gate
 from anycloud_common.server.policy import policy_of
-from anycloud_common.server.reflection import Reflection
 from anycloud_common.server.shape import Shapes
 from anycloud_common.settings import Settings
 
@@ -117,7 +115,7 @@ class ServerKit:
     async def start(self) -> None:
         """Listens. Raises SocketError."""
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.server)
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(Reflection(self._services), self.server)
+        reflection.add_to(self.server, self._services)
         socket = self.settings.socket(self.name)
         sockets.private_directory(socket.parent)
         sockets.clear(socket)
