@@ -3,10 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := pip --disable-pip-version-check --python $(BIN)/python install --quiet --root-user-action ignore
-export ANYCLOUD_DIR ?= $(CURDIR)/.demo/anycloud
+# A sandbox keeps to one kind of control plane, so the demo on the real one has a directory of its own.
+DEMOS := $(CURDIR)/.demo/anycloud $(CURDIR)/.demo/anycloud-kube
+ifdef ANYCLOUD_DIR
+DEMOS := $(ANYCLOUD_DIR)
+endif
+export ANYCLOUD_DIR ?= $(CURDIR)/.demo/anycloud$(if $(ANYCLOUD_KUBE_ASSETS),-kube)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stop test test-kube kube-assets test-world world-assets lint requirements bench generate sdk sdk-test clean
+.PHONY: help demo stop test test-kube test-kube-mutations kube-assets test-world world-assets lint requirements bench generate sdk sdk-test clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +41,9 @@ demo: $(VENV)/.run .demo/sdk/.installed ## Run a cluster, a node pool, a Deploym
 	@$(BIN)/python examples/demo/demo.py
 
 stop: ## End everything that the demo started
-	@if [ -x $(BIN)/anycloud ]; then $(BIN)/anycloud api stop; else echo "Nothing was started."; fi
+	@if [ -x $(BIN)/anycloud ]; then for dir in $(DEMOS); do \
+	  [ ! -d $$dir ] || ANYCLOUD_DIR=$$dir $(BIN)/anycloud api stop || exit 1; done; \
+	else echo "Nothing was started."; fi
 
 test: $(VENV)/.dev .demo/sdk/.installed ## Run the whole suite
 	@$(BIN)/python -m pytest
@@ -46,6 +53,9 @@ kube-assets: $(VENV)/.dev ## Build a real Kubernetes control plane once, for the
 
 test-kube: $(VENV)/.dev ## Run the Kubernetes tests on the sandbox and on the real control plane
 	@$(BIN)/python -m pytest tests/kube
+
+test-kube-mutations: $(VENV)/.dev ## Break the rules of the sandbox's API server one by one; the shared suite has to catch each
+	@$(BIN)/python -m tests.kube.mutations
 
 world-assets: $(VENV)/.dev ## Build the disk and images of real VMs once, for the tests on them (needs root and apt)
 	@$(BIN)/python -m tests.world.assets.build

@@ -136,7 +136,7 @@ class Kubelets:
                 if pod["spec"]["nodeName"] not in self.silent:
                     with contextlib.suppress(KubeError):
                         if pod["metadata"].get("deletionTimestamp"):
-                            await self._end(pod)
+                            await self.end(pod)
                         elif (pod.get("status") or {}).get("phase") != "Running":
                             await self._report(pod)
                         else:
@@ -158,7 +158,8 @@ class Kubelets:
         path = KINDS["Pod"].path(metadata["namespace"], metadata["name"], "status")
         await self._send("PATCH", path, {"metadata": {"uid": metadata["uid"]}, "status": status})
 
-    async def _end(self, pod: Object) -> None:
+    async def end(self, pod: Object) -> None:
+        """Its containers have ended: the Pod goes."""
         metadata = pod["metadata"]
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
         options["preconditions"] = {"uid": metadata["uid"]}

@@ -90,6 +90,15 @@ async def test_a_token_ends_with_its_pod(kube: Kube, ns: str) -> None:
     assert error.reason == "not_found"
 
 
+async def test_a_token_is_worth_nothing_to_the_next_pod_of_that_name(kube: Kube, ns: str) -> None:
+    pod = await workload(kube, ns)
+    token = await token_of(kube, ns, pod)
+    await kube.delete("Pod", "p", ns, pod["metadata"]["uid"])
+    spec = pod_spec(serviceAccountName="workload", nodeSelector={"test/none": "none"})
+    await kube.create("Pod", {"metadata": metadata("p", ns), "spec": spec})
+    await until(lambda: nobodys(kube, token))
+
+
 async def nobodys(kube: Kube, token: str) -> bool:
     return await kube.token_review(token, [WORKLOAD_TOKEN_AUDIENCE]) is None
 

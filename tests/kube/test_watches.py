@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
+import orjson
 import pytest
 from anycloud_common.kube import Kube, KubeError, Object, Reflector
 
@@ -67,6 +68,23 @@ async def test_changes_are_told_in_order(kube: Kube, ns: str, watched: Watched) 
     assert watched.told[:2] == [("ADDED", "first"), ("ADDED", "second")]
     assert set(watched.told[2:-1]) == {("MODIFIED", "second")}
     assert [name for _, name in watched.reflector.items] == ["second"]
+
+
+async def test_a_watch_tells_all_changes_in_the_order_of_their_versions(kube: Kube, ns: str) -> None:
+    _, version = await kube.list("ConfigMap", ns, OWNER)
+    made = await asyncio.gather(*(kube.create("ConfigMap", config_map(ns, f"c{number}")) for number in range(20)))
+    uids = {obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in made}
+    await asyncio.gather(*(kube.delete("ConfigMap", name, ns, uid) for name, uid in uids.items()))
+    told: list[tuple[str, str, int]] = []
+    async with kube.watch("ConfigMap", ns, OWNER, resource_version=version, timeout_s=2, idle_s=10) as lines:
+        async for line in lines:
+            event = orjson.loads(line)
+            about = event["object"]["metadata"]
+            told.append((event["type"], about.get("name", ""), int(about["resourceVersion"])))
+    told = [one for one in told if one[0] != "BOOKMARK"]
+    assert [version for _, _, version in told] == sorted({version for _, _, version in told})
+    assert [kind for kind, _, _ in told] == ["ADDED"] * 20 + ["DELETED"] * 20
+    assert {name for _, name, _ in told} == uids.keys()
 
 
 async def test_an_object_that_no_longer_matches_the_selector_is_gone(kube: Kube, ns: str, watched: Watched) -> None:
