@@ -37,7 +37,7 @@ async def renew(scope: Scope) -> Outcome:
     old = [attempt for attempt in waiting if attempt.token_expires_at < late]
     if old:
         secrets = await scope.tools.store.read(partial(attempts.sealed, attempt_ids=[a.id for a in old]))
-        # Between making and recording, a new Secret must count as one whose UID isn't known, or it would outlive its VM.
+        # Between making and recording, a new Secret counts as one whose UID isn't known, or it would outlive its VM.
         old = [replace(attempt, token_uid=None) for attempt in old if attempt.id in secrets]
         for attempt in old:
             scope.put(attempt)
