@@ -46,8 +46,9 @@ class Submitted:
         self.pods: dict[str, str] = {}  # every Pod that was ever seen, by UID, with its run
 
     async def submit(self, **settings: Any) -> None:
+        cloud = pb.SubmitWorkloadRequest.CloudConfig()
         target = pb.SubmitWorkloadRequest.ImageTarget(
-            image="acme/batch:v1", cloud_config=pb.SubmitWorkloadRequest.CloudConfig(), node_pool="shared", **settings
+            **{"image": "acme/batch:v1", "cloud_config": cloud, "node_pool": "shared", **settings}
         )
         request = pb.SubmitWorkloadRequest(id=self.id, image_target=target)
         await self.product._workloads.SubmitWorkload(request, metadata=_USER)
@@ -289,3 +290,20 @@ async def test_a_pool_with_a_job_on_it_is_not_deleted_and_the_refusal_says_what_
 
 async def _is(made: Submitted, *states: str) -> bool:
     return await made.product.job_state(made.id) in states
+
+
+@pytest.mark.parametrize("server", ["kubernetes"], indirect=True)
+async def test_a_job_whose_node_is_gone_has_failed_and_is_not_run_again(product: Product, made: Submitted) -> None:
+    """By the real collector of Pods, which waits 40 s before it takes those of a Node that is gone."""
+    await product.running_pool("doomed")
+    await made.submit(node_pool="doomed")
+    pod = await made.pod()
+    await run(product, pod)
+    await made.reaches("running")
+    node = await product.kube.get("Node", pod["spec"]["nodeName"])
+    assert node is not None
+    await product.kube.delete("Node", node["metadata"]["name"], None, node["metadata"]["uid"])
+    await product.until(lambda: _is(made, "failed"), made.status, 150)
+    ended = next(one for one in (await made.status()).events if one.metadata["reason"] == "ended")
+    assert "Before that: " in str(ended.metadata["message"])
+    await made.once()

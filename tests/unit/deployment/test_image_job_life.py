@@ -87,7 +87,11 @@ def test_a_container_that_ran_never_waits_again_and_the_first_cause_of_a_pull_st
     ran = image_jobs.observed(job(), Seen("running"), now=5)
     assert ran is not None and (ran.job.state, ran.job.running_since, ran.reason) == ("running", 5, Reason.OBSERVED)
     back = image_jobs.observed(ran.job, Seen("queued", NO_POD), now=9)
-    assert back is not None and (back.job.state, back.job.running_since, back.job.message) == ("running", 5, NO_POD)
+    assert back is not None and (back.job.state, back.job.running_since) == ("running", 5)
+    assert back.job.message == image_jobs.POD_MISSING
+    silent = image_jobs.observed(ran.job, Seen("running", "Node n isn't heard of."), now=9)
+    assert silent is not None
+    assert image_jobs.observed(silent.job, Seen("queued", NO_POD), now=9) is None, "what was said of it stays"
     first = image_jobs.observed(job(), Seen("downloading", "ErrImagePull: no such image"), now=5)
     assert first is not None
     assert image_jobs.observed(first.job, Seen("downloading", "ImagePullBackOff: back-off"), now=6) is None

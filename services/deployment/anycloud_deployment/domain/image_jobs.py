@@ -31,6 +31,7 @@ NO_POD: Final = "Waiting for Kubernetes to make the Pod."
 UNSCHEDULED: Final = "Waiting for Kubernetes to place the Pod on a Node."
 CONTAINER_STARTING: Final = "Waiting for the container to start."
 REMOVED: Final = "Its Kubernetes Job was removed by somebody else."
+POD_MISSING: Final = "Its Pod is gone; Kubernetes hasn't said yet what that means."
 POD_REMOVED: Final = "Its Pod is gone, and nobody knows how it ended."
 STOPPING: Final = "The Job is being stopped."
 
@@ -170,12 +171,13 @@ def observed(job: ImageJob, seen: Seen, *, now: int) -> Step | None:
         return Step(_over(job, seen.state, _last_words(job, seen), now, seen.exit_code), Reason.ENDED)
     if job.cancel_requested_at is not None:
         return None
-    state: State = "running" if job.running_since is not None and seen.state in _BEFORE_RUNNING else seen.state
-    since = job.running_since or (now if state == "running" else None)
-    # The first cause stays while Kubernetes tries again and again to get the image.
-    again = state == job.state == "downloading" and job.message is not None
-    message = job.message if again else seen.message
-    after = replace(job, state=state, message=message, running_since=since)
+    since = job.running_since or (now if seen.state == "running" else None)
+    if job.running_since is not None and seen.state in _BEFORE_RUNNING:
+        after = replace(job, state="running", message=job.message or POD_MISSING)
+    elif seen.state == job.state == "downloading" and job.message is not None:
+        after = job  # the first cause stays while Kubernetes tries again and again to get the image
+    else:
+        after = replace(job, state=seen.state, message=seen.message, running_since=since)
     return None if after == job else Step(after, Reason.OBSERVED)
 
 
