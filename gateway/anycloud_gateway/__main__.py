@@ -35,6 +35,7 @@ def prepare(environ: Mapping[str, str]) -> list[str]:
         admin=sockets / "admin.sock",
         access_log=Path("/dev/stdout"),
     )
+    sockets.mkdir(mode=0o700, parents=True, exist_ok=True)  # whoever of the Pod's containers is first
     path = sockets / "envoy.json"
     path.write_text(json.dumps(bootstrap))
     return command(path)

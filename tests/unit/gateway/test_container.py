@@ -25,6 +25,13 @@ def test_without_more_it_listens_on_the_charts_port(tmp_path: Path) -> None:
     assert listener["address"]["socket_address"]["port_value"] == 8080
 
 
+def test_the_gateway_may_be_the_first_of_its_pods_containers(tmp_path: Path) -> None:
+    sockets = tmp_path / "run" / "sockets"
+    prepare({"ANYCLOUD_RUNTIME_DIR": str(sockets)})
+    assert (sockets / "envoy.json").exists()
+    assert sockets.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize(
     "environ",
     [
