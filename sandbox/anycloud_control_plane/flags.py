@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+SERVICE_ADDRESS = "10.43.0.1"  # of the Service `kubernetes`
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 

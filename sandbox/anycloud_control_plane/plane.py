@@ -86,7 +86,7 @@ class ControlPlane(Admin):
     def start(self) -> None:
         """Returns once it serves and its controllers work; after a stop, with the objects and keys from before."""
         if not self.kubeconfig("node").exists():
-            hosts = sorted({"127.0.0.1", self.host, "localhost"})
+            hosts = sorted({"127.0.0.1", flags.SERVICE_ADDRESS, self.host, "localhost"})
             files.write(self.directory, self.endpoint, hosts, self.authority, self.tokens)
         self.start_program(self.datastore)
         self.start_api_server()
