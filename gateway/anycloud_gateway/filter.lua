@@ -104,10 +104,13 @@ end
 
 function envoy_on_response(handle)
   local seen = handle:streamInfo():dynamicMetadata():get("envoy.filters.http.lua")
+  local headers = handle:headers()
   if seen and seen["native"] then
+    if headers:get("grpc-message") == "request too long" then -- the gateway's word, of which it makes UNKNOWN
+      headers:replace("grpc-status", RESOURCE_EXHAUSTED)
+    end
     return
   end
-  local headers = handle:headers()
   local grpc_status = headers:get("grpc-status")
   remove_grpc_headers(headers)
   if grpc_status and grpc_status ~= "0" then

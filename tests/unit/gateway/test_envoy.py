@@ -370,6 +370,13 @@ async def test_grpc_clients_get_typed_errors(probe: Probe, gateway: Gateway) -> 
     assert (failed.value.code(), declared.code) == (grpc.StatusCode.NOT_FOUND, "CREDENTIAL_NOT_FOUND")
 
 
+async def test_a_grpc_message_that_is_too_large_exhausts_a_resource(probe: Probe, gateway: Gateway) -> None:
+    async with grpc.aio.insecure_channel(gateway.address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await probe_api.stubs.ThingsStub(channel).GetThing(pb.GetThingRequest(name="x" * (9 << 20)), metadata=GRPC)
+    assert failed.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
 async def test_grpc_clients_stream_both_ways(probe: Probe, gateway: Gateway) -> None:
     async with grpc.aio.insecure_channel(gateway.address) as channel:
         stream = probe_api.stubs.WorkStub(channel).Talk(metadata=GRPC)
