@@ -55,8 +55,10 @@ def test_a_refused_request_names_its_fields(channel: grpc.Channel, metadata: Any
     assert ["name" in violation.field for violation in bad.field_violations] == [True]
 
 
-def test_reflection_tells_every_public_service(channel: grpc.Channel) -> None:
+def test_reflection_tells_every_public_service_and_no_other(channel: grpc.Channel) -> None:
     known = ProtoReflectionDescriptorDatabase(channel)
-    assert {name.rpartition(".")[2] for name in known.get_services()} >= {api for api, _ in OPERATIONS}
+    services = known.get_services()
+    assert {name.rpartition(".")[2] for name in services} >= {api for api, _ in OPERATIONS}
+    assert not [name for name in services if ".internal." in name]
     file = known.FindFileContainingSymbol("anycloudapi.release.v1.SystemRelease")
     assert [method.name for method in file.service[0].method] == ["GetSystemRelease", "RequestSystemRelease"]
