@@ -133,9 +133,11 @@ class Kubelets:
         """Reports what the Pod is to be, until that is so."""
         try:
             while (pod := self._pods.get(name, namespace)) is not None and pod["metadata"]["uid"] == uid:
-                if pod["spec"]["nodeName"] not in self.silent:
+                node = pod["spec"]["nodeName"]
+                orphaned = node not in self._joined.values()  # the garbage collector of Pods takes a minute for that
+                if orphaned or node not in self.silent:
                     with contextlib.suppress(KubeError):
-                        if pod["metadata"].get("deletionTimestamp"):
+                        if orphaned or pod["metadata"].get("deletionTimestamp"):
                             await self.end(pod)
                         elif (pod.get("status") or {}).get("phase") != "Running":
                             await self._report(pod)

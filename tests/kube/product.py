@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -198,7 +199,17 @@ class Product:
         return pool_id
 
     async def delete_pool(self, reference: str) -> None:
-        await self._pools.DeleteNodePool(node_pools_pb2.DeleteNodePoolRequest(id=reference), metadata=_USER)
+        """What stood on it gives it back a moment after it is gone."""
+        await self.until(partial(self._accepts_deletion, reference), partial(self.pool, reference))
+
+    async def _accepts_deletion(self, reference: str) -> bool:
+        try:
+            await self._pools.DeleteNodePool(node_pools_pb2.DeleteNodePoolRequest(id=reference), metadata=_USER)
+        except grpc.aio.AioRpcError as error:
+            if error.code() not in (grpc.StatusCode.ABORTED, grpc.StatusCode.FAILED_PRECONDITION):
+                raise
+            return False
+        return True
 
     def namespace(self, pool_id: str) -> str:
         return names.pool_namespace(CLUSTER, pool_id)

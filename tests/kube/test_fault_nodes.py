@@ -90,6 +90,9 @@ async def test_a_job_of_a_silent_node_is_given_again_only_once_its_vm_is_gone_fo
     pool_id, made, pod, token, job, run = await with_a_job(product)
     node = pod["spec"]["nodeName"]
     product.kubelets.silent.add(node)
+    found = await product.kube.get("Node", node)
+    assert found is not None
+    await product.kube.patch("Node", node, None, found["metadata"]["uid"], {"spec": {"unschedulable": True}})
     about = pod["metadata"]
     await product.kube.delete("Pod", about["name"], about["namespace"], about["uid"])
     await asyncio.sleep(1)
