@@ -36,7 +36,7 @@ EMPTY = "/v1/workloads?limit=10&deploymentId=dep-000000000000"
 
 
 def filled(directory: Path, rows: int) -> dict[str, str]:
-    """So many Deployments, all but one deleted; so many Jobs, waiting in that one; so many node pools."""
+    """So many Deployments, all but one deleted, and so many Jobs, which wait in that one."""
     env = stack.filled(directory)
     settings = Settings.from_environment(env)
 
@@ -55,7 +55,9 @@ def add_deleted(tx: Tx, cipher: Cipher, rows: int) -> None:
 
 
 def add_pools(tx: Tx, rows: int) -> None:
+    """All but 10 are deleted, as it is in life."""
     for number in range(rows):
+        deleted_at = None if number < FEW else content.CREATED_AT
         pool = Pool(
             id=f"np-{number:012d}",
             name=f"pool-{number}",
@@ -71,7 +73,8 @@ def add_pools(tx: Tx, rows: int) -> None:
             created_by="local",
             created_at=content.CREATED_AT + number,
             updated_at=content.CREATED_AT + number,
-            state=State.RUNNING,
+            state=State.RUNNING if deleted_at is None else State.DELETED,
+            deleted_at=deleted_at,
         )
         pools.insert_new(tx, pool)
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import orjson
-from sqlalchemy import Column, Connection, Row, Select, bindparam, func, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Row, Select, bindparam, func, select, tuple_
 
 from anycloud_common.rest import Invalid
 
@@ -52,8 +52,13 @@ class Source:
     parameters (`bindparam`) for what differs from list to list, are the fast ones.
     """
 
-    def __init__(self, rows: Select[Any], order: Sequence[Column[Any]]) -> None:
+    def __init__(
+        self, rows: Select[Any], order: Sequence[Column[Any]], hidden: ColumnElement[bool] | None = None
+    ) -> None:
+        """hidden: the rows of the table that `rows` leaves out, where these are few and everything else is in it; then
+        the list is counted without looking at each of its rows."""
         self.order = order
+        self._hidden = hidden
         self._rows = rows
         self._pages: dict[tuple[bool, bool], Select[Any]] = {}
 
@@ -66,6 +71,10 @@ class Source:
 
     @cached_property
     def count(self) -> Select[Any]:
+        if self._hidden is not None:
+            everything = select(func.count()).select_from(*self._rows.get_final_froms())
+            few = everything.where(self._hidden)
+            return select(everything.scalar_subquery() - few.scalar_subquery())
         return self._rows.with_only_columns(func.count(), maintain_column_froms=True)
 
     def _page(self, behind: bool, limited: bool) -> Select[Any]:

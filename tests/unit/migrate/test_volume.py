@@ -113,12 +113,12 @@ def test_a_finished_migration_drops_the_copies_of_earlier_ones(
 ) -> None:
     installation.migrate()
     for number in (2, 3):
-        monkeypatch.setattr(volume, "SCHEMA_VERSION", number)
+        monkeypatch.setattr(volume, "SCHEMA_VERSION", SCHEMA_VERSION + number)
         previous = f"000{number - 1}"
         content = f'revision = "000{number}"\ndown_revision = "{previous}"\ndef upgrade(): pass\n'
         installation.add("release", f"000{number}", content)
         installation.migrate()
-    assert [path.name for path in installation.data.glob("before-*")] == ["before-schema-3"]
+    assert [path.name for path in installation.data.glob("before-*")] == [f"before-schema-{SCHEMA_VERSION + 3}"]
 
 
 def test_a_failing_migration_is_undone_whole_and_stops_the_rest_without_a_stamp(installation: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from anycloud_common import paging
 from anycloud_common.paging import WHOLE, Listed, Page, Source
 from anycloud_common.store import Tx
-from sqlalchemy import ColumnElement, Connection, bindparam, case, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, update
 
 from anycloud_deployment.domain.jobs import TERMINAL
 from anycloud_deployment.domain.model import Deployment, JobCounts
@@ -27,7 +27,7 @@ def _sum(condition: Any) -> Any:
     return func.sum(case((condition, 1), else_=0))
 
 
-_COUNTS = (
+COUNTS = (
     select(
         jobs.c.deployment_id,
         *(_sum(jobs.c.state == state).label(state) for state in ("queued", "running", "retrying")),
@@ -40,13 +40,11 @@ _COUNTS = (
 _ANY = select(deployments).where(deployments.c.id == bindparam("ref"))
 
 
-def _listing(*conditions: ColumnElement[bool]) -> Source:
-    rows = select(deployments).where(deployments.c.visible, *conditions)
-    return Source(rows, (deployments.c.created_at, deployments.c.id))
-
-
-_ALL = _listing()
-_ON_POOL = _listing(deployments.c.node_pool_id == bindparam("node_pool_id"))
+_SHOWN = select(deployments).where(deployments.c.visible)
+_ORDER = (deployments.c.created_at, deployments.c.id)
+# The sources of the lists.
+ALL = Source(_SHOWN, _ORDER, hidden=~deployments.c.visible)
+ON_POOL = Source(_SHOWN.where(deployments.c.node_pool_id == bindparam("node_pool_id")), _ORDER)
 
 
 def find(conn: Connection, reference: str) -> Deployment | None:
@@ -64,8 +62,8 @@ def get(conn: Connection, deployment_id: str) -> Deployment | None:
 def listed(conn: Connection, node_pool_id: str | None = None, page: Page = WHOLE) -> Listed[Deployment]:
     """The visible ones, deleted ones too, newest first."""
     if node_pool_id is None:
-        return paging.read(conn, [_ALL], page, rows.deployment)
-    return paging.read(conn, [_ON_POOL], page, rows.deployment, {"node_pool_id": node_pool_id})
+        return paging.read(conn, [ALL], page, rows.deployment)
+    return paging.read(conn, [ON_POOL], page, rows.deployment, {"node_pool_id": node_pool_id})
 
 
 def undeleted(conn: Connection, node_pool_ids: Collection[str] | None = None) -> list[str]:
@@ -129,7 +127,7 @@ def forget(tx: Tx, deployment_id: str) -> None:
 
 def job_counts(conn: Connection, submitted: dict[str, int]) -> dict[str, JobCounts]:
     """Of each of these Deployments, which are given with how many Jobs were ever submitted to them."""
-    found = {row.deployment_id: row for row in conn.execute(_COUNTS, {"ids": list(submitted)})}
+    found = {row.deployment_id: row for row in conn.execute(COUNTS, {"ids": list(submitted)})}
     counts = {}
     for deployment_id, total in submitted.items():
         row = found.get(deployment_id)

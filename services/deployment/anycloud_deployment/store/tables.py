@@ -66,7 +66,20 @@ deployments = Table(
         sqlite_where=text("deleted_at IS NULL"),
         postgresql_where=text("deleted_at IS NULL"),
     ),
-    Index("deployment_deployment_node_pool", "node_pool_id"),
+    Index("deployment_deployment_node_pool", "node_pool_id", "created_at", "id"),
+    Index(
+        "deployment_deployment_listed",
+        "created_at",
+        "id",
+        sqlite_where=text("visible = 1"),
+        postgresql_where=text("visible"),
+    ),
+    Index(
+        "deployment_deployment_hidden",
+        "id",
+        sqlite_where=text("visible = 0"),
+        postgresql_where=text("NOT visible"),
+    ),
 )
 
 # `settings` is JSON of everything in the spec but the environment, whose values are nobody's to read.
@@ -155,7 +168,9 @@ jobs = Table(
     Index("deployment_job_execution", "execution_id", unique=True),
     Index("deployment_job_deadline", "deployment_id", "claim_deadline_at"),
     Index("deployment_job_order", "queue_order"),
-    Index("deployment_job_created_at", "created_at"),
+    Index("deployment_job_listed", "created_at", "queue_order", "id"),
+    Index("deployment_job_deployment", "deployment_id", "created_at", "queue_order", "id"),
+    Index("deployment_job_counts", "deployment_id", "state", "execution_id"),
 )
 
 # What is over and cleaned up.
@@ -163,8 +178,8 @@ history = Table(
     "deployment_job_history",
     metadata,
     *_job_columns(),
-    Index("deployment_job_history_deployment", "deployment_id", "created_at"),
-    Index("deployment_job_history_created_at", "created_at"),
+    Index("deployment_job_history_listed", "created_at", "queue_order", "id"),
+    Index("deployment_job_history_deployment", "deployment_id", "created_at", "queue_order", "id"),
 )
 
 # Executions that are over: a claim can't use their ids again, and a repeated report is told from a late one.
@@ -216,7 +231,19 @@ image_jobs = Table(
     Column("message", Text),
     Column("block", Text),
     Column("output", LargeBinary),
-    Index("deployment_image_job_created_at", "created_at"),
+    Index(
+        "deployment_image_job_listed",
+        "created_at",
+        "id",
+        sqlite_where=text("visible = 1"),
+        postgresql_where=text("visible"),
+    ),
+    Index(
+        "deployment_image_job_hidden",
+        "id",
+        sqlite_where=text("visible = 0"),
+        postgresql_where=text("NOT visible"),
+    ),
     Index("deployment_image_job_cleaned_at", "cleaned_at"),
 )
 

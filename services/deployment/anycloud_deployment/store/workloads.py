@@ -32,11 +32,11 @@ def find(conn: Connection, workload_id: str) -> Workload | None:
 
 def listed(conn: Connection, wanted: Filter, page: Page) -> Listed[Workload]:
     """Newest first."""
-    return paging.read(conn, _sources(wanted.asked), page, _workload, wanted.values())
+    return paging.read(conn, sources(wanted.asked), page, _workload, wanted.values())
 
 
 @lru_cache
-def _sources(asked: Asked) -> list[Source]:
+def sources(asked: Asked) -> list[Source]:
     sources = [_jobs(table, asked) for table in (tables.jobs, tables.history)]
     if "deployment_id" not in asked:
         sources.append(_image_jobs(asked))
@@ -54,7 +54,7 @@ def _image_jobs(asked: Asked) -> Source:
     c = table.c
     searched = (c.id, c.image, c.node_pool_name, c.session, c.session_label, c.agent, c.message)
     rows = select(*image_jobs.COLUMNS, _NO_QUEUE).where(c.visible, *conditions(table, asked, searched))
-    return Source(rows, (c.created_at, _NO_QUEUE, c.id))
+    return Source(rows, (c.created_at, _NO_QUEUE, c.id), hidden=None if asked else ~c.visible)
 
 
 def _workload(row: AnyRow) -> Workload:

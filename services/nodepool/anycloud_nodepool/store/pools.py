@@ -9,13 +9,19 @@ from typing import Any
 from anycloud_common import paging
 from anycloud_common.paging import WHOLE, Listed, Page, Source
 from anycloud_common.store import Tx
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, insert, select, update
 
 from anycloud_nodepool.domain.model import Counts, Pool, State
 from anycloud_nodepool.store.tables import POOL
 
 KIND = "node-pool"
 _PLAIN = tuple(field.name for field in fields(Pool) if field.name not in ("state", "counts"))
+
+_LISTED = select(POOL).where(POOL.c.visible, POOL.c.deleted_at.is_(None))
+_ORDER = (POOL.c.created_at, POOL.c.id)
+# The sources of the lists.
+ALL = Source(_LISTED, _ORDER)
+OF_CLUSTER = Source(_LISTED.where(POOL.c.cluster_id == bindparam("cluster_id")), _ORDER)
 
 
 def insert_new(tx: Tx, pool: Pool) -> None:
@@ -55,10 +61,9 @@ def find(conn: Connection, id_or_name: str) -> Pool | None:
 
 def listed(conn: Connection, cluster_id: str | None = None, page: Page = WHOLE) -> Listed[Pool]:
     """Those that aren't deleted, newest first; of one cluster, or of all."""
-    where: list[ColumnElement[bool]] = [POOL.c.visible, POOL.c.deleted_at.is_(None)]
-    if cluster_id is not None:
-        where.append(POOL.c.cluster_id == cluster_id)
-    return paging.read(conn, [Source(select(POOL).where(*where), (POOL.c.created_at, POOL.c.id))], page, _pool)
+    if cluster_id is None:
+        return paging.read(conn, [ALL], page, _pool)
+    return paging.read(conn, [OF_CLUSTER], page, _pool, {"cluster_id": cluster_id})
 
 
 def live_ids(conn: Connection) -> list[str]:

@@ -64,6 +64,13 @@ POOL = Table(
         sqlite_where=text("deleted_at IS NULL"),
         postgresql_where=text("deleted_at IS NULL"),
     ),
+    Index(
+        "nodepool_pool_listed",
+        "created_at",
+        "id",
+        sqlite_where=text("visible = 1 AND deleted_at IS NULL"),
+        postgresql_where=text("visible AND deleted_at IS NULL"),
+    ),
 )
 
 # One VM each; rows stay, so that neither numbers nor names are used twice.
