@@ -15,7 +15,8 @@ from anycloud_nodepool.domain.addons import DEVICE_PLUGIN
 from anycloud_nodepool.domain.egress import POLICY
 
 from tests.contract.world import CREDENTIAL, Api
-from tests.kube.hosted import Hosted
+from tests.kube.hosted import PODS, RELEASE_SECRET, Hosted
+from tests.kube.strangers import Attempt, with_certificate, with_token
 from tests.support.control_plane import Refused
 from tests.support.installation import until
 
@@ -24,6 +25,8 @@ Json = dict[str, Any]
 SECONDS = 60.0
 IMAGE, ENDING_IMAGE = "anycloud-test/waiting:1", "anycloud-test/ending:1"
 SECRET_WORD = "a-word-that-only-its-secret-holds"
+
+_EVERYWHERE = ("/api/v1/namespaces", "/api/v1/nodes", "/api/v1/secrets", "/api/v1/namespaces/kube-system/secrets")
 
 # Tells its environment, then waits for its end; a file makes it crash.
 _WAITING = """
@@ -45,6 +48,8 @@ class Flows:
         self.pool: Json = {}
         self.deployment: Json = {}
         self.namespace = ""
+        self.knocks: dict[str, dict[str, int]] = {}
+        self.pod_spec: Json = {}
         room.mkdir()
         hosted.sandbox.image(IMAGE, ["/bin/sh", "-c", _WAITING], env={"ROOM": str(room)}, labels={})
 
@@ -112,6 +117,35 @@ class Flows:
         self.api.ask("DELETE", f"/workloads/{cancelled}")
         jobs = f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
         until(lambda: not self.plane.call("GET", jobs)["items"], SECONDS)
+
+    # What its containers and Nodes may do
+
+    def knock_at_the_api_server(self) -> None:
+        """`knocks` has what they were answered: containers with their token, somebody with a token of their account
+        that is for the API server, and a Node with its certificate."""
+        room, worker = f"/api/v1/namespaces/{self.namespace}", Path(self._told()["ANYCLOUD_WORKLOAD_TOKEN_FILE"])
+        reads: list[Attempt] = [("GET", path, None) for path in (*_EVERYWHERE, f"{room}/secrets", f"{room}/pods")]
+        own = self._pod()
+        certificate = next(self.hosted.sandbox.state.glob("machines/*/client.pem"))
+        node, system = f"/api/v1/nodes/{own['spec']['nodeName']}", "/api/v1/namespaces/kube-system"
+        self.plane.ensure("/api/v1/nodes", {"metadata": {"name": "another"}})
+        claim = {"metadata": {"labels": {"node-restriction.kubernetes.io/claim": "x"}}}
+        attempts: list[Attempt] = [
+            ("GET", f"{room}/secrets/{self.deployment['id']}", None),
+            ("GET", RELEASE_SECRET, None),
+            ("GET", f"{room}/secrets", None),
+            ("PATCH", node, claim),
+            ("PATCH", "/api/v1/nodes/another", {"spec": {"unschedulable": True}}),
+            ("POST", f"{system}/serviceaccounts/default/token", {"spec": {"audiences": []}}),
+            ("DELETE", f"{PODS}/{self.plane.call('GET', PODS)['items'][0]['metadata']['name']}", None),
+        ]
+        self.knocks = {
+            "container": with_token(self.plane, worker.read_text().strip(), reads),
+            "account": with_token(self.plane, self.plane.account_token(self.namespace, self.deployment["id"]), reads),
+            "node": with_certificate(self.plane, certificate, attempts),
+        }
+        self.pod_spec = own["spec"]
+        self.plane.call("DELETE", "/api/v1/nodes/another")
 
     # What others undo
 
