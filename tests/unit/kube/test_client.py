@@ -333,6 +333,15 @@ async def test_log_lines_come_as_written(kube: Kube, server: ApiServer) -> None:
     assert server.seen[-1].query == query
 
 
+async def test_a_container_may_write_lines_of_any_length(kube: Kube, server: ApiServer) -> None:
+    """A very long one comes in pieces, each of some megabytes."""
+    long, longest = b"x" * 1_000_000 + b"\n", b"y" * 10_000_000 + b"\n"
+    server.logs["p"] = [long, longest, b"end"]
+    lines = [line async for line in kube.pod_log("n", "p")]
+    assert (lines[0], lines[-1], b"".join(lines[1:-1])) == (long, b"end", longest)
+    assert 2 <= len(lines[1:-1]) <= 4
+
+
 async def test_a_log_that_cannot_be_read_is_an_error(kube: Kube, server: ApiServer) -> None:
     server.faults.append(Fault("GET", "/log", Refusal(400, "BadRequest", "container is waiting to start")))
     with pytest.raises(KubeError, match="waiting to start") as caught:

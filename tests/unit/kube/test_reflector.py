@@ -72,6 +72,14 @@ def pod(name: str, **metadata: Any) -> Object:
     return {"metadata": {"name": name, "namespace": "n", **metadata}}
 
 
+async def test_the_largest_objects_that_a_server_stores_are_watched(server: ApiServer, watched: Watched) -> None:
+    await watched.reflector.wait_synced()
+    await server.watching()
+    server.put("pods", pod("large", annotations={"a": "x" * 1_500_000}))
+    await watched.until(("ADDED", "large"))
+    assert server.opened == 1
+
+
 async def test_existing_objects_and_changes_are_told_in_order(server: ApiServer, watched: Watched) -> None:
     assert not watched.reflector.synced
     server.put("pods", pod("a"))

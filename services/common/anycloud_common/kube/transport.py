@@ -24,6 +24,7 @@ from anycloud_common.kube.errors import KubeError, from_status
 DEADLINE_S = 10.0
 _CONCURRENT_CALLS = 64
 _TOKEN_FILE_LIFE_S = 60.0
+_LONGEST_LINE = 4 << 20  # objects have at most 1.5 MiB in the API server's store; of a log's line it is a piece
 _LONGEST_RETRY_AFTER_S = 60
 
 TokenSource = Callable[[], str]
@@ -202,9 +203,20 @@ def _object(request: Request, status: int, body: bytes, retry_after: float) -> d
 
 
 async def _lines(request: Request, content: Any) -> AsyncIterator[bytes]:
+    """aiohttp's own reader of lines gives up on those that a Secret or a container may well write."""
+    rest = bytearray()
     with _classified(request):
-        try:
-            while line := await content.readline():
-                yield line
-        except ValueError:
-            raise _unreachable(request, "a line is longer than the client takes") from None
+        async for chunk in content.iter_any():
+            begin = 0
+            while (end := chunk.find(b"\n", begin)) >= 0:
+                yield bytes(rest) + chunk[begin : end + 1]
+                rest.clear()
+                begin = end + 1
+            rest += chunk[begin:]
+            if len(rest) > _LONGEST_LINE:
+                if request.resource != "pods/log":
+                    raise _unreachable(request, "a line is longer than the client takes")
+                yield bytes(rest)
+                rest.clear()
+        if rest:
+            yield bytes(rest)
