@@ -11,7 +11,7 @@ endif
 export ANYCLOUD_DIR ?= $(CURDIR)/.demo/anycloud$(if $(ANYCLOUD_KUBE_ASSETS),-kube)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stop test test-kube test-kube-mutations kube-assets test-world world-assets lint requirements bench generate sdk sdk-test clean
+.PHONY: help demo stop test test-contract test-kube test-kube-mutations kube-assets test-world world-assets lint requirements bench generate sdk sdk-test clean
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ test: $(VENV)/.dev .demo/sdk/.installed ## Run the whole suite
 
 kube-assets: $(VENV)/.dev ## Build a real Kubernetes control plane once, for the tests against it (needs Go)
 	@$(BIN)/python -m tests.kube.assets.build
+
+test-contract: $(VENV)/.dev .demo/sdk/.installed ## Run the published client, hostile callers and gRPC against an installation
+	@$(BIN)/python -m pytest tests/contract
 
 test-kube: $(VENV)/.dev ## Run the Kubernetes tests on the sandbox and on the real control plane
 	@$(BIN)/python -m pytest tests/kube
