@@ -621,6 +621,32 @@ async def test_logs_before_the_start_are_refused_or_waited_for(rig: Rig) -> None
     assert [line async for line in stream] == []
 
 
+async def test_a_job_that_ends_without_having_run_has_no_output_and_nobody_waits_for_it(rig: Rig) -> None:
+    run = await rig.submit_image()
+    await rig.pass_over(run)
+    rig.cluster.slow_kubelets = True
+    await rig.terminate("job-1")
+    await rig.pass_over(run)
+    assert await rig.state("job-1") == "finalizing"
+    assert await rig.job_logs("job-1") == []
+
+
+async def test_output_that_is_kept_between_two_looks_is_told(rig: Rig) -> None:
+    run = await running(rig)
+    [pod] = rig.cluster.job_pods_of[run]
+    rig.cluster.logs[pod.name, False] = ["hello"]
+    rig.cluster.end_pod(run)
+    meanwhile = [True]
+
+    async def ends() -> None:
+        if meanwhile and meanwhile.pop():
+            await rig.pass_over(run)
+
+    rig.cluster.before_read = ends
+    assert await rig.job_logs("job-1") == ["hello"]
+    assert no_objects(rig, run)
+
+
 async def test_logs_of_a_deployments_job_are_refused_by_name(rig: Rig) -> None:
     await rig.running()
     await rig.submit("voice", "job-1")

@@ -32,22 +32,31 @@ class JobLogReader:
         """At most the `tail` newest lines of what is there; following goes on until the Job has ended. Raises
         Refusal."""
         try:
-            with self._signals.watch(job_id) as watch:
-                while True:
-                    stored, kept = await self._stored(job_id)
-                    source = await self._source(stored, kept, tail, follow)
-                    if source is not None:
-                        async for line in source:
-                            yield line
-                        return
-                    if stored.job.cleaned_at is not None:
-                        return
-                    if not follow and not stored.job.ending:
-                        raise _not_started(stored)
-                    await watch.wait(_LOOK_AGAIN_S)
+            source = await self._when_there(job_id, tail, follow)
+            if source is not None:
+                async for line in source:
+                    yield line
         except KubeError as error:
             said = f"The logs can't be read right now: {error}"
             raise Refusal("WORKLOAD_MANAGEMENT_UNAVAILABLE", said) from None
+
+    async def _when_there(self, job_id: str, tail: int | None, follow: bool) -> AsyncIterator[Line] | None:
+        """Where lines come from, waited for when following; None of a Job that ended without any. It is looked twice at
+        once, as output may be kept, and its Pod go, between the reads of one look."""
+        looks = 0
+        with self._signals.watch(job_id) as watch:
+            while True:
+                stored, kept = await self._stored(job_id)
+                source = await self._source(stored, kept, tail, follow)
+                if source is not None or stored.job.cleaned_at is not None:
+                    return source
+                looks += 1
+                if looks > 1 and follow:
+                    await watch.wait(_LOOK_AGAIN_S)
+                elif looks > 1 and stored.job.ending:
+                    return None
+                elif looks > 1:
+                    raise _not_started(stored)
 
     async def _source(
         self, stored: StoredImageJob, kept: bytes | None, tail: int | None, follow: bool
