@@ -169,7 +169,7 @@ async def made(product: Product, request: pytest.FixtureRequest) -> AsyncIterato
     await job.cleaned()
 
 
-@pytest.mark.req("WK-001", "WK-004", "WK-007", "WK-008", "WK-014")
+@pytest.mark.req("WK-001", "WK-004", "WK-007", "WK-008", "WK-014", "OPEN-078")
 async def test_a_job_runs_once_on_its_pool_and_leaves_nothing(product: Product, made: Submitted) -> None:
     machines = len(product.kubelets.machines())
     await made.submit(command=types_pb2.StringList(values=["python", "--json"]), env={"A": "1"})

@@ -70,7 +70,7 @@ def test_every_setting_reaches_the_request(cli: Any, submitted: Any, tmp_path: A
     }
 
 
-@pytest.mark.req("WK-001")
+@pytest.mark.req("WK-001", "OPEN-071")
 def test_a_cluster_stands_for_its_only_running_pool(cli: Any, submitted: Any) -> None:
     submitted.on("GET", "/node-pools", pools("failed", "running", "provisioning"))
     assert cli("job", "img", "--cluster", "training").code == 0
@@ -79,7 +79,7 @@ def test_a_cluster_stands_for_its_only_running_pool(cli: Any, submitted: Any) ->
     assert sent.body["nodePool"] == "np-1"
 
 
-@pytest.mark.req("WK-001")
+@pytest.mark.req("WK-001", "OPEN-071")
 @pytest.mark.parametrize(
     ("states", "said"),
     [

@@ -177,7 +177,7 @@ def test_the_batch_job_is_this() -> None:
     }
 
 
-@pytest.mark.req("WK-007", "SC-008")
+@pytest.mark.req("WK-007", "SC-008", "OPEN-077")
 def test_a_cpu_job_asks_for_no_device_and_reads_its_secrets_by_name() -> None:
     options = DockerOptions(binds=("/data",), shm_size="64m", privileged=True)
     made = job_manifest.job(PLACE, Spec("img", secrets=("db",), options=options), SMALL)["spec"]["template"]["spec"]

@@ -124,7 +124,7 @@ async def test_the_pool_must_run_with_a_ready_node_and_known_supply(rig: Rig, po
     assert not await listed(rig) and not rig.holds.held
 
 
-@pytest.mark.req("WK-006")
+@pytest.mark.req("WK-006", "OPEN-076", "OPEN-077")
 async def test_devices_are_taken_beside_live_reservations_in_the_write_that_stores_the_job(rig: Rig) -> None:
     two = types_pb2.DockerOptions(gpus="2")
     await rig.create("voice", node_pool="np-gpu", docker_options=types_pb2.DockerOptions(gpus="6"))
@@ -220,7 +220,7 @@ async def test_an_id_that_is_just_being_taken_in_is_uncertain_not_a_conflict(rig
 # Life
 
 
-@pytest.mark.req("WK-008", "WK-010", "OPEN-078")
+@pytest.mark.req("WK-008", "WK-010")
 async def test_states_follow_the_pod_from_the_queue_to_completion_and_cleanup(rig: Rig) -> None:
     run = await rig.submit_image()
     assert await rig.state("job-1") == "queued"
