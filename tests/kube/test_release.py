@@ -1,18 +1,13 @@
-"""Real Helm and K3s's own helm-controller on the real API server: install, upgrade, refuse, uninstall, authority."""
+"""Real Helm on the real API server: install, upgrade, refuse, uninstall, and the authority of the API's account."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Iterator
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-from anycloud_cluster.domain import charts
-from anycloud_cluster.domain.cluster import Cluster
-from anycloud_common.kube import Kube, KubeError, Object, check_connection, cluster_uid
+from anycloud_common.kube import Kube, Object, check_connection, cluster_uid
 from anycloud_common.release_values import ReleaseValues
 from anycloud_nodepool.gateways.kube import NEEDED
 
@@ -37,7 +32,7 @@ EVERYBODYS = {
 
 @pytest.fixture(scope="module")
 def programs() -> None:
-    if absent := missing(["helm", "helm-controller"]):
+    if absent := missing(["helm"]):
         pytest.skip(how_to_get(absent))
 
 
@@ -220,76 +215,8 @@ async def test_namespaces_and_nodes_keep_to_their_verbs(api: Kube) -> None:
     assert await api.get("Lease", "none", "kube-node-lease") is None
 
 
-# helm-controller
-
-
 async def test_a_cluster_without_helm_charts_says_so(kubernetes: KubernetesServer) -> None:
     assert kubernetes.plane.find("/apis/helm.cattle.io/v1") is None
     kube = connect(kubernetes)
     assert (await refusal(kube.list("HelmChart"))).reason == "not_found"
     await kube.close()
-
-
-@pytest.fixture(scope="module")
-def charts_served(kubernetes: KubernetesServer, programs: None) -> Iterator[ControlPlane]:
-    kubernetes.plane.start_helm_controller("registry.invalid/helm-job")
-    yield kubernetes.plane
-    kubernetes.plane.end("helm-controller")
-
-
-def our_cluster() -> Cluster:
-    """The few facts of a cluster that its charts are made from."""
-    facts: dict[str, Any] = {
-        "id": "cl-abcdefghijkl",
-        "chart_digest": "sha256:" + "3" * 64,
-        "chart_version": "0.1.70",
-        "helm_job_image": "registry.invalid/helm-job@sha256:" + "4" * 64,
-        "domain": "cl-abcdefghijkl.anycloud.sh",
-    }
-    return cast(Cluster, SimpleNamespace(**facts))
-
-
-@pytest.mark.req("CL-043")
-async def test_our_helm_chart_is_taken_whole_and_becomes_one_install_job(
-    charts_served: ControlPlane, kubernetes: KubernetesServer
-) -> None:
-    kube = connect(kubernetes)
-    cluster = our_cluster()
-    body = charts.api_chart(cluster, ReleaseValues.from_document(helm.values()["release"]))
-    made = await kube.ensure("HelmChart", body, charts.owner_labels(cluster))
-    assert body["spec"].items() <= made["spec"].items()
-
-    async def job() -> Object | None:
-        return await kube.get("Job", "helm-install-anycloud-api", "kube-system")
-
-    found = await until(job)
-    container = found["spec"]["template"]["spec"]["containers"][0]
-    assert container["image"] == cluster.helm_job_image
-    environment = {item["name"]: item.get("value") for item in container["env"]}
-    assert environment["FAILURE_POLICY"] == "abort"
-    assert environment["TARGET_NAMESPACE"] == "anycloud"
-    tolerated = {item.get("key") for item in found["spec"]["template"]["spec"]["tolerations"]}
-    assert "node-role.kubernetes.io/control-plane" in tolerated
-    await upgraded(kube, body, made)
-    await kube.delete("HelmChart", "anycloud-api", "kube-system", made["metadata"]["uid"])
-    await kube.close()
-
-
-async def upgraded(kube: Kube, body: Object, made: Object) -> None:
-    """An apply changes the chart and keeps what the controller added to it."""
-
-    async def taken() -> Object | None:
-        found = await kube.get("HelmChart", "anycloud-api", "kube-system")
-        return found if found and found["metadata"].get("finalizers") else None
-
-    stored = await until(taken)
-    changed = {**body, "spec": {**body["spec"], "version": "0.1.71"}}
-    changed["metadata"] = {**body["metadata"], "uid": made["metadata"]["uid"]}
-    try:
-        applied = await kube.apply("HelmChart", changed)
-    except KubeError as error:  # the controller wrote in between, four times
-        assert error.reason == "conflict"
-        await asyncio.sleep(1)
-        applied = await kube.apply("HelmChart", changed)
-    assert applied["spec"]["version"] == "0.1.71"
-    assert applied["metadata"]["finalizers"] == stored["metadata"]["finalizers"]

@@ -6,7 +6,7 @@ import base64
 import copy
 import json
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -191,6 +191,8 @@ async def test_a_first_install_that_was_cut_off_is_begun_anew_by_the_installer(r
 
 @pytest.mark.req("CL-043", "BK-015")
 async def test_the_api_reads_what_the_installer_wrote(released: Released) -> None:
+    spec = charts.api_chart(our_cluster(), values())["spec"]
+    assert spec.items() <= released.plane.call("GET", HELM_CHART)["spec"].items()
     assert told(released.plane).checkpoint == values().checkpoint
     assert told(released.plane).cluster == values().cluster
 
@@ -208,13 +210,42 @@ def _holds(secret: Object) -> bool:
     return any(WORD in base64.b64decode(data).decode(errors="replace") for data in (secret.get("data") or {}).values())
 
 
+@pytest.mark.req("CL-043")
+async def test_the_job_is_the_pinned_one_and_gets_onto_the_management_node(released: Released) -> None:
+    spec = released.plane.call("GET", JOB)["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    environment = {item["name"]: item.get("value") for item in container["env"]}
+    assert container["image"] == our_cluster().helm_job_image
+    assert environment["FAILURE_POLICY"] == "abort"
+    assert environment["TARGET_NAMESPACE"] == "anycloud"
+    assert "node-role.kubernetes.io/control-plane" in {item.get("key") for item in spec["tolerations"]}
+
+
+async def test_an_apply_keeps_what_the_controller_added(released: Released, kubernetes: KubernetesServer) -> None:
+    """Its finalizer, by which the API would be uninstalled, and its mark."""
+    newest, stored = max(records(released.plane)), released.plane.call("GET", HELM_CHART)
+    revision = int(revision_of(released.plane)) + 1
+    given = values()
+    wanted = replace(given, api=replace(given.api, revision=revision))
+    body = charts.api_chart(our_cluster(), wanted)
+    body["metadata"]["uid"] = stored["metadata"]["uid"]
+    kube = connect(kubernetes)
+    applied = await kube.apply("HelmChart", body)
+    await kube.close()
+    assert applied["metadata"]["finalizers"] == stored["metadata"]["finalizers"]
+    assert stored["metadata"]["annotations"].keys() <= applied["metadata"]["annotations"].keys()
+    await deployed(released.plane, newest + 1)
+    assert revision_of(released.plane) == str(revision)
+
+
 @pytest.mark.req("BK-029", "BK-032")
 async def test_an_upgrade_keeps_all_other_values(released: Released) -> None:
-    newest = max(records(released.plane))
-    upgrade(released.plane, 2)
+    newest, revision = max(records(released.plane)), int(revision_of(released.plane)) + 1
+    upgrade(released.plane, revision)
     await deployed(released.plane, newest + 1)
     after = told(released.plane)
-    assert (revision_of(released.plane), after.api.revision, after.api.image) == ("2", 2, OTHER_IMAGE)
+    assert (revision_of(released.plane), after.api.revision) == (str(revision), revision)
+    assert after.api.image == OTHER_IMAGE
     assert (after.checkpoint, after.cluster) == (values().checkpoint, values().cluster)
 
 
