@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -87,8 +87,8 @@ class Deployment(Model):
     gpu_count: int
     generation: int
     jobs: JobsOf
-    status: Status
-    workload: PodOf
+    status: Status | None = None
+    workload: PodOf | None = None
     created_at: int
     updated_at: int
     deleted_at: int | None = None
@@ -166,3 +166,97 @@ class Admission(Model):
     id: str
     claim_deadline_at: int | None = None
     submission_revision: int
+
+
+class Location(Model):
+    region: str
+    zone: str
+    vm_type: str
+
+
+class Capacity(Model):
+    ready_vm_count: int
+    starting_vm_count: int
+    draining_vm_count: int
+    locations: list[Location]
+
+
+class Ingress(Model):
+    entry_ip: str | None = None
+    release: str | None = None
+
+
+class NodePool(Model):
+    id: str
+    name: str
+    cluster_id: str
+    state: str
+    releasing: bool
+    cloud_provider: str
+    region: str
+    zone: str | None = None
+    vm_types: list[str]
+    min_vm_count: int
+    max_vm_count: int
+    capacity: Capacity
+    live_references: int
+    last_error: str | None = None
+    ingress_entry_ip: str | None = None
+    ingress: Ingress | None = None
+    created_at: int
+    updated_at: int
+
+
+class NodePoolAnswer(Model):
+    node_pool: NodePool
+
+
+class NodePoolsAnswer(Model):
+    node_pools: list[NodePool]
+
+
+Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class NodePoolToCreate(Strict):
+    name: Name
+    cluster: Text | None = None
+    credential_name: Text
+    region: Text | None = None
+    zone: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    vm_types: Annotated[list[Text], Field(min_length=1)]
+    min_vm_count: Annotated[int, Field(ge=0)]
+    max_vm_count: Annotated[int, Field(ge=0)]
+
+
+class DockerOptions(Strict):
+    binds: list[str] | None = None
+    cpus: str | None = None
+    gpus: str | None = None
+    memory: str | None = None
+    privileged: bool | None = None
+    runtime: str | None = None
+    shm_size: str | None = None
+
+
+class DeploymentToCreate(Strict):
+    name: Name
+    image: Text
+    node_pool: Text
+    command: list[str] | None = None
+    env: dict[str, str] = {}
+    secret_names: list[Text] = []
+    docker_options: DockerOptions | None = None
+    replicas: Annotated[int, Field(ge=1)] | None = None
+    max_concurrent_jobs_per_replica: Annotated[int, Field(ge=1)] | None = None
+
+
+class DeploymentPatch(Strict):
+    """What is left out is told from null by `model_fields_set`."""
+
+    image: Text | None = None
+    command: list[str] | None = None
+    env: dict[str, str] | None = None
+    docker_options: DockerOptions | None = None
+    replicas: Annotated[int, Field(ge=1)] | None = None
