@@ -38,6 +38,19 @@ class _JobGroup(AliasGroup):
         return super().resolve_command(ctx, args)
 
 
+class _ImageContext(click.Context):
+    """What help and errors call the hidden command."""
+
+    @property
+    def command_path(self) -> str:
+        assert self.parent is not None, "it is a group's"
+        return self.parent.command_path
+
+
+class _ImageCommand(click.Command):
+    context_class = _ImageContext
+
+
 def submission_options(command: F) -> F:
     """All that a Job can be submitted with."""
     options = [
@@ -82,12 +95,12 @@ def submission_options(command: F) -> F:
     cls=_JobGroup,
     aliases={"ls": "list"},
     invoke_without_command=True,
-    subcommand_metavar="IMAGE [-- COMMAND...] | --deployment ID-OR-ACTIVE-NAME | list",
+    subcommand_metavar="[IMAGE [-- COMMAND...] | list]",
 )
 @submission_options
 @click.pass_context
 def job(ctx: click.Context, /, wait: bool, **given: Any) -> int | None:
-    """Submit a Job: an image that runs once on a node pool, or work for a Deployment."""
+    """Submit a Job: an IMAGE that runs once on a node pool, or work for a --deployment."""
     session = ctx.ensure_object(Session)
     if ctx.invoked_subcommand == _IMAGE:
         return None
@@ -100,7 +113,7 @@ def job(ctx: click.Context, /, wait: bool, **given: Any) -> int | None:
     return job_submission.to_deployment(session, given, wait)
 
 
-@click.command(hidden=True)
+@click.command(cls=_ImageCommand, hidden=True)
 @click.argument("image")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @submission_options

@@ -44,6 +44,13 @@ def test_options_stand_on_both_sides_of_the_image_and_the_command_is_taken_as_it
     }
 
 
+def test_help_and_errors_name_the_command_as_it_is_typed(cli: Any, api: Any) -> None:
+    assert cli("job", "img", "--help").out.startswith("Usage: anycloud job [OPTIONS] IMAGE [-- COMMAND...]\n")
+    assert cli("job", "img").err.endswith("See `anycloud job --help`.\n")
+    assert "[IMAGE [-- COMMAND...] | list]" in cli("job", "--help").out
+    assert api.requests == []
+
+
 @pytest.mark.req("DP-005")
 def test_every_setting_reaches_the_request(cli: Any, submitted: Any, tmp_path: Any) -> None:
     (tmp_path / "env").write_text("A=file\nB=file\n")
