@@ -23,8 +23,10 @@ NOT_OF_THE_CLIENT = (
     "test_authorization.py",
     "test_every_operation.py",
     "test_exchanges.py",
+    "test_grpc.py",
     "test_held_calls.py",
     "test_hostile.py",
+    "test_schemathesis.py",
 )
 
 

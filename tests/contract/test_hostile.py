@@ -36,6 +36,9 @@ UNDECLARED = "INVALID_REQUEST"
 WITH_BODY = [one for one in OPERATIONS if one.body_argument]
 WITHOUT_BODY = [one for one in OPERATIONS if not one.body_argument and one.verb != "GET"]
 
+homes: dict[str, str] = {}
+"""Of a container's token, the Deployment."""
+
 DEEP = 5000
 BODIES: dict[str, bytes] = {
     "nothing": b"",
@@ -66,16 +69,20 @@ BODIES: dict[str, bytes] = {
 
 def caller(world: World, served: dict[str, Any], operation: Operation) -> Api:
     if operation.caller == "workload":
-        return world.worker(served)
+        container = world.worker(served)
+        homes[container.token] = served["id"]
+        return container
     return Api(world.hosted.url, SIGN_IN) if operation.caller == "sign-in" else world.hosted
 
 
 def send(api: Api, operation: Operation, content: bytes, kind: str | None = "application/json") -> httpx.Response:
+    """A container's calls are about its own Deployment: of others it would be told nothing but that."""
+    path = operation.url.replace("/deployments/nope/jobs", f"/deployments/{homes.get(api.token, 'nope')}/jobs", 1)
     headers = {**api.headers, "idempotency-key": "00000000-0000-4000-8000-000000000000"}
     if kind is not None:
         headers["content-type"] = kind
     with connection(headers) as client:
-        return client.request(operation.verb, f"{api.url}/v1{operation.url}", content=content, params=operation.query)
+        return client.request(operation.verb, f"{api.url}/v1{path}", content=content, params=operation.query)
 
 
 def refused_as(operation: Operation) -> tuple[str, bool]:
@@ -186,7 +193,7 @@ def wrong_values(body: dict[str, Any], path: tuple[str, ...]) -> list[Any]:
     same: dict[type, list[Any]] = {bool: [True], str: [""], list: [], float: [], int: []}
     wrong = [one for one in others if type(one) is not type(right) and one not in same.get(type(right), [])]
     if type(right) is int and path[-1] != "timeout":
-        wrong += [2**53, -(2**53), 2**64, "1"]
+        wrong += [2**53, -(2**53), 2**64, "1", 1.0]
     if path[-1] == "timeout":  # a number of seconds, with or without a fraction
         wrong = [one for one in wrong if type(one) not in (int, float)]
     return wrong
@@ -218,6 +225,10 @@ def test_a_body_that_is_too_large_is_not_read(hosted: Api, chunked: bool) -> Non
         ("GET", "/clusters"),
         ("GET", "/v1/clusters/a/b"),
         ("GET", "/v1/clusters//a"),
+        ("GET", "/v1/clusters/"),
+        ("GET", "/v1/clusters/a/"),
+        ("GET", "/v1/clusters/?limit=1"),
+        ("DELETE", "/v1/deployments/"),
         ("GET", "/v1/clusters/.."),
         ("GET", "/v1/clusters/%2E%2E"),
         ("GET", "/v1/clusters/../../etc/passwd"),

@@ -80,6 +80,8 @@ def test_a_cluster_that_failed_is_resumed_or_deleted(spare: World, judge: Judge)
 
 
 def test_a_deletion_that_fails_can_only_be_repeated(spare: World, judge: Judge) -> None:
+    slow = {"effect": "slow", "match": {"area": "cloud", "action": "Delete*"}, "times": 1, "seconds": 3}
+    spare.installation.world("POST", "/faults", slow)  # so that it is seen while it goes on
     refusing = fault(spare.installation, "auth", area="cloud", action="Delete*")
     gone = judge.operation(spare.local, "destroy_cluster", id="brief", **SIGNED_IN).value("ClusterResponse", 202)
     assert (gone["cluster"]["state"], gone["cluster"]["releasing"]) == ("terminated", True)
