@@ -1,6 +1,6 @@
 """What our reconcilers cost the API server and how soon they know: on the sandbox's and on the real one.
 
-    kube.py [DEPLOYMENTS…]      1, 50 and 500 unless it says otherwise
+    kube.py [sandbox|real] [DEPLOYMENTS…]      both, with 1, 50 and 500, unless it says otherwise
 
 cluster, nodepool and deployment run in this process as a hosted API has them, through a door that counts requests; on
 the real server its audit log has the last word. Kubelets are made by hand: they report a Pod as ready at once, so
@@ -35,6 +35,7 @@ from tests.kube.servers import PRODUCT, KubernetesServer, SandboxServer, Server
 COUNTS = (1, 50, 500)
 ROUNDS = 15
 QUIET_S, IDLE_S = 5.0, 20.0
+SERVERS: dict[str, Callable[[Path], Server]] = {"sandbox": SandboxServer, "real": KubernetesServer}
 ACCOUNT = f"system:serviceaccount:{PRODUCT}:{PRODUCT}"
 
 
@@ -151,8 +152,10 @@ async def measure(server: Server, scratch: Path, counts: list[int]) -> None:
 
 
 def main() -> None:
-    counts = [int(word) for word in sys.argv[1:]] or list(COUNTS)
-    for name, start in (("sandbox", SandboxServer), ("real API server on etcd", KubernetesServer)):
+    words = sys.argv[1:]
+    counts = [int(word) for word in words if word.isdecimal()] or list(COUNTS)
+    chosen = [word for word in words if word in SERVERS] or list(SERVERS)
+    for name, start in ((name, SERVERS[name]) for name in chosen):
         with tempfile.TemporaryDirectory() as scratch:
             began = time.monotonic()
             try:

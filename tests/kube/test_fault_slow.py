@@ -19,7 +19,7 @@ from tests.kube.servers import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-DEADLINE_S = 2.0
+DEADLINE_S = 4.0
 RETRY_AFTER_S = 5
 
 
@@ -143,7 +143,7 @@ def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return in_cluster(settings, clock, DEADLINE_S)
 
     monkeypatch.setattr(Kube, "in_cluster", classmethod(quick))
-    monkeypatch.setattr(reflector, "_IDLE_S", 4.0)
+    monkeypatch.setattr(reflector, "_IDLE_S", 8.0)
     yield
 
 
