@@ -20,7 +20,7 @@ _numbers = itertools.count(1)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/world/" in item.path.as_posix():
-            item.add_marker(pytest.mark.timeout(480))  # the first test waits for the world to be built up
+            item.add_marker(pytest.mark.timeout(600))  # the first test waits for the world to be built up
 
 
 @pytest.fixture(scope="session")

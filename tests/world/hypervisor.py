@@ -6,6 +6,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
 
 from tests.world.surroundings import Surroundings
@@ -19,10 +20,13 @@ _POLL_SECONDS = 5
 class Hypervisor:
     """Follows the sandbox's machines until `stop`. `vms` are those that it ever had, by the machine's id."""
 
-    def __init__(self, network: Network, world_url: str, surroundings: Surroundings) -> None:
+    def __init__(
+        self, network: Network, world_url: str, surroundings: Surroundings, image_names: Mapping[str, str]
+    ) -> None:
         self.vms: dict[str, VM] = {}
         self.failure: BaseException | None = None
-        self._network, self._url, self._surroundings = network, world_url, surroundings
+        self._network, self._url = network, world_url
+        self._surroundings, self._image_names = surroundings, image_names
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -75,7 +79,7 @@ class Hypervisor:
         if vm is None and line["state"] == "running" and line["nodeConfig"]:
             bind = self._surroundings.brought_along()
             vm = self.vms[line["id"]] = self._network.vm(line["name"], line["userData"].encode(), bind=bind)
-            self._surroundings.prepare(vm)
+            self._surroundings.prepare(vm, self._image_names)
             self.boot(vm)
         elif vm is not None and line["state"] in ("stopping", "terminated"):
             self.cut(vm)

@@ -84,6 +84,7 @@ def serve(config: Json) -> Json:
     if not (plane / "plane.json").exists():
         make_plane(plane, config, address)
     packed = {**os.environ, "PYTHONPATH": str(Path(sys.argv[0]).absolute())}
+    to_api_server(address)
     process = start([sys.executable, "-m", "anycloud_control_plane", plane], stdout=subprocess.PIPE, env=packed)
     assert process.stdout is not None
     if process.stdout.readline() != b"serving\n":
@@ -92,6 +93,14 @@ def serve(config: Json) -> Json:
     ca = (SERVER / "tls/server-ca.crt").read_text()
     token = f"K10{hashlib.sha256(ca.encode()).hexdigest()}::{config['agent-token']}"
     return {**config, "server": f"https://{address}:{API_PORT}", "token": token}
+
+
+def to_api_server(address: str) -> None:
+    """Leads Pods from the Service `kubernetes` to the API server: the one work of kube-proxy."""
+    rule = ["PREROUTING", "--destination", "10.43.0.1", "--protocol", "tcp", "--dport", "443"]
+    rule += ["--jump", "DNAT", "--to-destination", f"{address}:{API_PORT}"]
+    if subprocess.run(["iptables", "-t", "nat", "--check", *rule], capture_output=True, check=False).returncode:
+        subprocess.run(["iptables", "-t", "nat", "--append", *rule], check=True)
 
 
 def make_plane(plane: Path, config: Json, address: str) -> None:
@@ -110,7 +119,8 @@ def make_plane(plane: Path, config: Json, address: str) -> None:
         "folders": [str(PROGRAMS)],
         "tokens": {"admin": secrets.token_hex(32), "node": config["agent-token"]},
         "job_image": config["helm-job-image"],
-        "more": {},
+        # Helm's Jobs ask for it at 127.0.0.1.
+        "more": {"kube-apiserver": ["--bind-address=0.0.0.0"]},
     }
     private(plane / "plane.json", json.dumps(plan))
 

@@ -29,13 +29,11 @@ _STARTED_BY = b"#!/usr/bin/python3\n"
 
 
 class Surroundings:
-    """`sha256` is that of the `k3s` which VMs download. `names` are further ones of the images that they bring along,
-    by the name that a Pod asks for."""
+    """`sha256` is that of the `k3s` which VMs download."""
 
-    def __init__(self, directory: Path, names: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path) -> None:
         self._k3s = _k3s()
         self.sha256 = hashlib.sha256(self._k3s).hexdigest()
-        self._names = dict(names)
         self._authority = Authority("the tests' own authority")
         self._servers: dict[VM, list[ThreadingHTTPServer]] = {}
         pem = directory / "github.pem"
@@ -45,17 +43,19 @@ class Surroundings:
         self._tls.load_cert_chain(pem)
 
     @staticmethod
-    def brought_along() -> list[tuple[Path, str]]:
-        """Programs that K3s has in itself, and images that lie ready for it."""
+    def brought_along(*archives: Path) -> list[tuple[Path, str]]:
+        """Programs that K3s has in itself, and the images that lie ready for it: these, else the common ones."""
         programs = [(locate(name), f"/opt/k3s/{name}") for name in PROGRAMS if name not in ("etcd", "helm")]
-        return [*programs, (location.images(), f"{AGENT}/images")]
+        if not archives:
+            return [*programs, (location.images(), f"{AGENT}/images")]
+        return [*programs, *((path, f"{AGENT}/images/{path.name}") for path in archives)]
 
-    def prepare(self, vm: VM) -> None:
-        """Writes to the disk of a new VM."""
+    def prepare(self, vm: VM, names: Mapping[str, str]) -> None:
+        """Writes to the disk of a new VM. `names`: what Pods call an image that it brings along, and its own name."""
         vm.write(_TRUSTED, (location.root() / _TRUSTED).read_text() + self._authority.pem)
-        names = vm.data / "k3s/agent/names"
-        names.parent.mkdir(parents=True)
-        names.write_text("".join(f"{image} {name}\n" for name, image in self._names.items()))
+        known = vm.data / "k3s/agent/names"
+        known.parent.mkdir(parents=True)
+        known.write_text("".join(f"{image} {name}\n" for name, image in names.items()))
 
     def serve(self, vm: VM) -> None:
         """Begins to answer; for `VM.boot`."""

@@ -78,8 +78,8 @@ def test_a_vm_joins_by_its_user_data_alone_and_its_token_is_gone_then(world: Wor
     assert wanted.items() <= labels.items()
     assert pool_taint(steady["id"]) in node["spec"]["taints"]
     assert node["status"]["nodeInfo"]["kubeletVersion"].startswith("v1.35.")
-    secrets = world.plane.call("GET", "/api/v1/namespaces/kube-system/secrets")["items"]
-    assert [item for item in secrets if item.get("type") == "bootstrap.kubernetes.io/token"] == []
+    path = f"/api/v1/namespaces/kube-system/secrets?labelSelector=anycloud.sh/node-pool%3D{steady['id']}"
+    until(lambda: not world.plane.call("GET", path)["items"], "the end of the token")
 
 
 def test_a_vm_holds_no_credential_of_a_cloud_and_may_write_no_node_but_its_own(

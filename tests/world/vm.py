@@ -28,7 +28,7 @@ from tests.world.assets import location
 
 T = TypeVar("T")
 
-PATIENCE = 150.0  # for what takes seconds on a computer that has nothing else to do
+PATIENCE = 240.0  # for what takes seconds on a computer that has nothing else to do
 METADATA_ADDRESS = "169.254.169.254"
 _DISKS = Path("/var/tmp/anycloud-world")  # a plain file system: overlays can't lie on an overlay
 _PREFIX = "acw"
@@ -207,7 +207,17 @@ class VM:
             return f"{self.name} is off; its console said:\n{self.console[-3000:]}"
         asked = [
             ["systemctl", "--failed", "--no-legend"],
-            ["journalctl", "--no-pager", "-n", "120", "-o", "short-precise"],
+            [
+                "journalctl",
+                "--no-pager",
+                "-n",
+                "150",
+                "-o",
+                "short-precise",
+                "--grep",
+                "^(?!.*(cri_stats|eviction_man))",
+            ],
+            ["k3s", "kubectl", "get", "nodes,pods,events", "--all-namespaces"],  # where it is a server
             ["ctr", "--address", "/run/k3s/containerd/containerd.sock", "-n", "k8s.io", "tasks", "list"],
         ]
         return "\n".join(f"$ {' '.join(words)}\n{self.run(*words, check=False)}" for words in asked)

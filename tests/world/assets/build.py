@@ -16,10 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.world.assets import images
+from tests.world.assets import images, location
 from tests.world.assets.location import HERE, cache_directory, impossible
-from tests.world.assets.location import images as images_directory
-from tests.world.assets.location import root as root_directory
 
 # Programs of this machine, and their Debian packages.
 _PACKAGES = {
@@ -41,8 +39,9 @@ def main() -> int:
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be building them
-        provide(root_directory(), build_root)
-        provide(images_directory(), lambda target: images.build(root_directory(), target))
+        provide(location.root(), build_root)
+        provide(location.images(), lambda target: images.build(location.root(), target))
+        provide(location.base(), lambda target: images.build_base(location.root(), target))
     print(f"Disk and images of the VMs are in {cache}")
     return 0
 

@@ -1,6 +1,8 @@
 """Container images of the tests, made without Docker as archives that `ctr images import` takes.
 
 `worker` has a shell, Python and the published client, and by itself runs the demo's worker; `pause` only waits.
+`platform` is the project itself: the image of the API, and with its entry point that of Helm Jobs. Of it only the layer
+that hardly ever changes is built ahead.
 """
 
 from __future__ import annotations
@@ -8,23 +10,26 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
+import py_compile
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 TREE = Path(__file__).parents[3]
 PAUSE = "docker.io/rancher/mirrored-pause:3.6"
 WORKER = "docker.io/anycloud-world/worker:1"
 
+_PLATFORMS = [f"--platform=manylinux_2_{minor}_x86_64" for minor in range(36, 16, -1)]  # of Debian's glibc, and older
 _PYTHON = ("python3.11", "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib", "busybox-static")
 _LIBRARIES = (
     "libc6",
     "libgcc-s1",
     "libssl3",
+    "libstdc++6",
     "zlib1g",
     "libbz2-1.0",
     "liblzma5",
@@ -38,10 +43,14 @@ _LIBRARIES = (
     "netbase",
     "tzdata",
 )
+LIBRARIES = "usr/lib/python3/dist-packages"
+# Wheels for the image's Python, whichever Python this is.
+_BINARY = ("--only-binary", ":all:", "--implementation", "cp", "--python-version", "3.11", *_PLATFORMS)
 _SKIPPED = ("usr/share/doc", "usr/share/man", "usr/share/zoneinfo", "usr/share/lintian", "usr/share/applications")
 _MERGED = ("bin", "lib", "lib64", "sbin")
 _SHELL = (
     "sh",
+    "chown",
     "cat",
     "chmod",
     "date",
@@ -52,6 +61,7 @@ _SHELL = (
     "kill",
     "ls",
     "mkdir",
+    "rm",
     "sed",
     "sleep",
     "stat",
@@ -63,22 +73,31 @@ _DIRECTORIES = ("dev", "etc", "proc", "run", "sys", "tmp", "var/run", "app")
 def build(root: Path, target: Path) -> None:
     """Writes `pause.tar` and `worker.tar` into `target`, with Python from the Debian root. Raises on failure."""
     shell = [(root / "bin/busybox", "usr/bin/busybox")]
-    _archive(target / "pause.tar", PAUSE, shell, ["/bin/sleep", "2147483647"])
+    command = {"Cmd": ["/bin/sleep", "2147483647"]}
+    with (target / "pause.tar").open("wb") as archive:
+        write_image(archive, PAUSE, [layer(shell)], command)
     with tempfile.TemporaryDirectory() as scratch:
-        _install_client(Path(scratch))
-        client = _below(Path(scratch), "usr/lib/python3/dist-packages")
+        install(Path(scratch), "-r", str(TREE / "requirements/sdk.lock"), "--require-hashes", *_BINARY)
         worker = [(TREE / "examples/worker/worker.py", "app/worker.py")]
-        files = [*_debian(root), *client, *shell, *worker]
-        _archive(target / "worker.tar", WORKER, files, ["/usr/bin/python3.11", "-u", "/app/worker.py"])
+        files = [*_debian(root), *below(Path(scratch), LIBRARIES), *shell, *worker]
+        with (target / "worker.tar").open("wb") as archive:
+            command = {"Cmd": ["/usr/bin/python3.11", "-u", "/app/worker.py"]}
+            write_image(archive, WORKER, [layer(files)], command)
 
 
-def _install_client(directory: Path) -> None:
-    """The published client as wheels for the image's Python, whichever Python this is."""
-    command = [sys.executable, "-m", "pip"] if _has_pip() else ["pip"]
+def build_base(root: Path, target: Path) -> None:
+    """Writes `layer.tar` into `target`: Python, and what the project needs of others."""
+    with tempfile.TemporaryDirectory() as scratch:
+        install(Path(scratch), "-r", str(TREE / "requirements/run.lock"), "--require-hashes", *_BINARY)
+        files = [*_debian(root), *below(Path(scratch), LIBRARIES), (root / "bin/busybox", "usr/bin/busybox")]
+        (target / "layer.tar").write_bytes(layer(files))
+
+
+def install(directory: Path, *what: str) -> None:
+    """Puts packages into a folder as pip does."""
+    command = [sys.executable, "-m", "pip"] if _has_pip() else ["pip", "--python", sys.executable]
     command += ["install", "--quiet", "--disable-pip-version-check", "--root-user-action", "ignore", "--no-deps"]
-    command += ["--only-binary", ":all:", "--implementation", "cp", "--python-version", "3.11", "--require-hashes"]
-    command += ["--platform", "manylinux2014_x86_64", "--target", str(directory)]
-    subprocess.run([*command, "-r", str(TREE / "requirements/sdk.lock")], check=True)
+    subprocess.run([*command, "--no-compile", "--target", str(directory), *what], check=True)
 
 
 def _has_pip() -> bool:
@@ -102,52 +121,66 @@ def _debian(root: Path) -> list[tuple[Path, str]]:
     return [(path, name) for name, path in found.items()]
 
 
-def _below(directory: Path, prefix: str) -> list[tuple[Path, str]]:
+def below(directory: Path, prefix: str) -> list[tuple[Path, str]]:
+    """All files of a folder, with their names in an image."""
     files = (path for path in directory.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return [(path, f"{prefix}/{path.relative_to(directory)}") for path in files]
 
 
-def _archive(target: Path, name: str, files: Iterable[tuple[Path, str]], command: Sequence[str]) -> None:
-    """A docker-archive with one layer."""
-    layer = _layer(files)
-    digest = hashlib.sha256(layer).hexdigest()
+def write_image(target: IO[bytes], name: str, layers: Sequence[bytes], how: Mapping[str, Any]) -> None:
+    """A docker-archive. `how` are fields such as `Cmd` of the image's configuration."""
+    digests = [hashlib.sha256(each).hexdigest() for each in layers]
     config = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Cmd": list(command), "Env": ["PATH=/usr/bin:/bin"], "WorkingDir": "/app"},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        "history": [{"created_by": "tests/world"}],
+        "config": {"Env": ["PATH=/usr/bin:/bin"], "WorkingDir": "/app", **how},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
+        "history": [{"created_by": "tests/world"} for _ in layers],
     }
     text = json.dumps(config).encode()
     config_name = f"{hashlib.sha256(text).hexdigest()}.json"
-    manifest = [{"Config": config_name, "RepoTags": [name], "Layers": [f"{digest}/layer.tar"]}]
-    with tarfile.open(target, "w") as archive:
-        _add(archive, f"{digest}/layer.tar", layer)
+    paths = [f"{digest}/layer.tar" for digest in digests]
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for path, each in zip(paths, layers, strict=True):
+            _add(archive, path, each)
         _add(archive, config_name, text)
+        manifest = [{"Config": config_name, "RepoTags": [name], "Layers": paths}]
         _add(archive, "manifest.json", json.dumps(manifest).encode())
 
 
-def _layer(files: Iterable[tuple[Path, str]]) -> bytes:
+def layer(files: Iterable[tuple[Path, str]]) -> bytes:
+    """A layer with these files, and what every image here has."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as layer:
+    with tarfile.open(fileobj=buffer, mode="w") as archive, tempfile.TemporaryDirectory() as scratch:
         for name in _DIRECTORIES:
-            _add_directory(layer, name, 0o1777 if name == "tmp" else 0o755)
+            _add_directory(archive, name, 0o1777 if name == "tmp" else 0o755)
         for name in _MERGED:
-            _add_link(layer, name, f"usr/{name}")
-        _add(layer, "etc/passwd", b"root:x:0:0::/:/bin/sh\napp:x:1000:1000::/app:/bin/sh\n")
+            _add_link(archive, name, f"usr/{name}")
+        _add(archive, "etc/passwd", b"root:x:0:0::/:/bin/sh\napp:x:1000:1000::/app:/bin/sh\n")
         for command in _SHELL:
-            _add_link(layer, f"usr/bin/{command}", "busybox")
+            _add_link(archive, f"usr/bin/{command}", "busybox")
+        _add_link(archive, "usr/bin/python", "python3.11")
         for path, name in files:
             if path.is_symlink():
-                _add_link(layer, name, str(path.readlink()))
-            else:
-                _add(
-                    layer,
-                    name,
-                    path.read_bytes(),
-                    0o755 if os.access(path, os.X_OK) and path.stat().st_mode & 0o111 else 0o644,
-                )
+                _add_link(archive, name, str(path.readlink()))
+                continue
+            _add(archive, name, path.read_bytes(), 0o755 if path.stat().st_mode & 0o111 else 0o644)
+            if name.endswith(".py"):
+                _add_compiled(archive, path, name, Path(scratch) / "compiled")
     return buffer.getvalue()
+
+
+def _add_compiled(archive: tarfile.TarFile, path: Path, name: str, scratch: Path) -> None:
+    """Without it every start of a container compiles all that it imports. Only this very Python's is of use."""
+    if sys.version_info[:2] != (3, 11):
+        return
+    try:
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(str(path), str(scratch), f"/{name}", doraise=True, invalidation_mode=mode)
+    except py_compile.PyCompileError:  # a template, or a test of a compiler
+        return
+    folder, _, file = name.rpartition("/")
+    _add(archive, f"{folder}/__pycache__/{file.removesuffix('.py')}.cpython-311.pyc", scratch.read_bytes())
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes, mode: int = 0o644) -> None:

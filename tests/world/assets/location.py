@@ -16,6 +16,7 @@ BUILD_COMMAND = "make world-assets"
 
 _ROOT_RECIPE = (HERE / "root.sh",)
 _IMAGES_RECIPE = (*_ROOT_RECIPE, HERE / "images.py", TREE / "requirements/sdk.lock", TREE / "examples/worker/worker.py")
+_BASE_RECIPE = (*_ROOT_RECIPE, HERE / "images.py", TREE / "requirements/run.lock")
 _PROGRAMS = ("systemd-nspawn", "ip", "mount", "openssl")
 
 
@@ -37,6 +38,11 @@ def images() -> Path:
     return cache_directory() / f"images-{_digest(_IMAGES_RECIPE)}"
 
 
+def base() -> Path:
+    """The folder of the layer that the platform's image is begun with."""
+    return cache_directory() / f"base-{_digest(_BASE_RECIPE)}"
+
+
 def impossible() -> str | None:
     """Why VMs can't be on this machine at all, in one line; None where they can."""
     if sys.platform != "linux":
@@ -51,7 +57,7 @@ def absent() -> str | None:
     if reason := impossible():
         return reason
     lacking = [name for name in _PROGRAMS if shutil.which(name) is None]
-    lacking += [path.name for path in (root(), images()) if not path.is_dir()]
+    lacking += [path.name for path in (root(), images(), base()) if not path.is_dir()]
     if lacking:
         return f"no {', '.join(lacking)}: run `{BUILD_COMMAND}` (needs root and apt on Debian)"
     if missing := programs.missing(["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"]):
