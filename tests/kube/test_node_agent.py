@@ -50,7 +50,8 @@ __all__ = [
 
 
 @pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """The world whose machines run the real API server, by whose name these tests are counted."""
     if absent := missing(["kine", *SERVERS, *HELM]):
         pytest.skip(how_to_get(absent))
     running = Sandbox(tmp_path_factory.mktemp("agent"), kube_assets=[cache_directory()], lease_seconds=20)
@@ -58,6 +59,11 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     running.start_agent()
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="module")
+def sandbox(kubernetes: Sandbox) -> Sandbox:
+    return kubernetes
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from anycloud_cli import supervisor
 from anycloud_cli.views import api as view
+from anycloud_control_plane.programs import HELM, SERVERS
 
 PROGRAM = Path(__file__).parents[1] / "supervisor" / "fake_installation.py"
 NOW = 1_790_000_000_000
@@ -64,6 +65,24 @@ def test_status_tells_a_sandbox(cli: Any, port: str, sandbox: bool) -> None:
     assert cli("api", "status", "--json").json["sandbox"] is sandbox
     kind = "local · sandbox" if sandbox else "local"
     assert f"   URL:     http://127.0.0.1:{port} ({kind})\n" in cli("api", "status").out
+
+
+def test_real_control_planes_are_a_sandboxs_and_their_programs_must_be_there(
+    cli: Any, port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANYCLOUD_KUBE_ASSETS", raising=False)
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    assets = tmp_path / "assets"
+    assets.mkdir()
+    words = ("api", "start", "--port", port, "--kube-assets", str(assets))
+    refused = cli(*words)
+    assert refused.code == 1
+    assert f"{assets} lacks kube-apiserver, " in refused.err
+    for name in ("kine", *SERVERS, *HELM):
+        (assets / name).touch(0o755)
+    started = cli(*words, "--json").json
+    assert started["sandbox"] is True
+    assert cli("api", "status", "--json").json["local"]["kubeAssets"] == [str(assets)]
 
 
 def test_a_failing_start_gives_the_failing_steps_sentence(cli: Any, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
