@@ -46,7 +46,6 @@ def container(pod: Json) -> Json:
 # Jobs
 
 
-@pytest.mark.req("DP-026")
 def test_jobs_are_done_by_the_published_client_in_a_container(world: World, steady: Json, deploy: Deploy) -> None:
     made = deploy(steady)
     jobs = [world.submit(made) for _ in range(3)]
@@ -157,7 +156,6 @@ def test_a_kubelet_that_starts_again_leaves_the_container_and_gives_it_a_fresh_t
     assert world.wait_for_job(world.submit(made))["state"] == "completed"
 
 
-@pytest.mark.req("DP-061")
 def test_the_token_of_a_deleted_pod_is_refused(world: World, steady: Json, deploy: Deploy) -> None:
     made = deploy(steady, **IDLE)
     pod = world.pod(made)
@@ -248,7 +246,6 @@ def test_the_end_of_a_pod_is_told_to_its_process_and_forced_after_the_grace(
 # Crashes
 
 
-@pytest.mark.req("DP-064")
 def test_a_crashed_container_starts_again_with_its_binds_and_its_last_lines_are_kept(
     world: World, steady: Json, deploy: Deploy
 ) -> None:
