@@ -14,7 +14,8 @@ from tests.contract.sdk import Judge
 from tests.contract.world import ACCOUNT, CREDENTIAL, World
 from tests.support.installation import until
 
-GCP = {"cloudProvider": "GCP", "clientEmail": "robot@p.iam", "privateKey": "pem", "projectId": "p"}
+PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQ==\n-----END PRIVATE KEY-----\n"
+GCP = {"cloudProvider": "GCP", "clientEmail": "robot@p.iam", "privateKey": PEM, "projectId": "p"}
 AZURE = {
     "cloudProvider": "Azure",
     "applicationId": "app",

@@ -89,6 +89,25 @@ async def test_more_than_ten_thousand_rows_are_cut_and_say_so(reader: SqliteData
     assert answer.truncated
 
 
+async def test_rows_that_one_answer_cannot_carry_are_cut_and_say_so(reader: SqliteDatabases) -> None:
+    answer = await reader.query("SELECT id, printf('%.*c', 1000000, 'x') AS long FROM nodepool_pool")
+    assert len(answer.rows) == 4
+    assert answer.truncated
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT zeroblob(100000000)",
+        "SELECT hex(zeroblob(3000000))",
+        "SELECT printf('%.*c', 3000000, 'x') AS a, printf('%.*c', 3000000, 'x') AS b",
+    ],
+)
+async def test_what_is_too_large_for_any_answer_is_refused_at_once(reader: SqliteDatabases, sql: str) -> None:
+    with pytest.raises(QueryRefused, match=r"too big|larger than 4 MiB"):
+        await reader.query(sql)
+
+
 async def test_an_endless_statement_is_stopped(reader: SqliteDatabases, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(databases, "MAX_SECONDS", 0.0)
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, Final, TypeVar, cast, get_args
+from urllib.parse import quote
 
 from anycloud_common.http_json import Answer, JsonClient, NoAnswer
 
@@ -14,6 +15,7 @@ T = TypeVar("T")
 
 _DEADLINE_S = 12.0  # less than half a lease of a reconciler
 _KINDS = frozenset(get_args(ErrorKind))
+_IN_HEADERS: Final = "".join(map(chr, range(0x20, 0x7F)))
 
 
 class Calls:
@@ -23,7 +25,8 @@ class Calls:
         self.kind = kind
         self._http = JsonClient(sandbox_url, _DEADLINE_S)
         key, secret = _keys(kind, credential)
-        self._headers = {"x-sandbox-key": key, "x-sandbox-secret": secret}
+        # A private key has line ends, which no header may have.
+        self._headers = {"x-sandbox-key": quote(key, _IN_HEADERS), "x-sandbox-secret": quote(secret, _IN_HEADERS)}
 
     @classmethod
     def open(cls, sandbox_url: str | None, kind: ProviderKind, credential: Mapping[str, Any]) -> Calls:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from anycloud_release.domain.ports import (
 )
 
 MAX_ROWS: Final = 10_000
+MAX_BYTES: Final = 4 << 20  # of all values together, as they are stored; one answer carries 16 MiB
 MAX_SECONDS: Final = 5.0
 _EXACT: Final = 2**53 - 1  # a JSON number is exact up to here
 _READING_PRAGMAS: Final = frozenset({"table_info", "table_list", "index_list", "index_info", "foreign_key_list"})
@@ -45,6 +46,7 @@ class SqliteDatabases:
     def _query(self, sql: str) -> Answer:
         with self._open() as (conn, services):
             conn.set_authorizer(_reading_only(_secret_columns(conn, services)))
+            conn.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BYTES)  # of one value, also while it is being made
             started = time.monotonic()
             conn.set_progress_handler(lambda: time.monotonic() - started > MAX_SECONDS, 10_000)
             try:
@@ -53,12 +55,11 @@ class SqliteDatabases:
                         raise QueryRefused(
                             "sql: must be a statement that answers rows (SELECT, WITH, EXPLAIN, PRAGMA)."
                         )
-                    found = cursor.fetchmany(MAX_ROWS + 1)
                     names = [column[0] for column in cursor.description]
+                    found, truncated = _bounded(cursor, sum(map(len, names)))
             except sqlite3.Error as e:
                 raise QueryRefused(_reason(e)) from None
-        rows = [dict(zip(names, map(_plain, row), strict=True)) for row in found[:MAX_ROWS]]
-        return Answer(rows, len(found) > MAX_ROWS)
+        return Answer([dict(zip(names, map(_plain, row), strict=True)) for row in found], truncated)
 
     def _schema(self, wanted: str | None) -> list[TableSchema]:
         with self._open() as (conn, services):
@@ -119,6 +120,20 @@ def _reading_only(secret: frozenset[tuple[str, str]]) -> Callable[..., int]:
         return sqlite3.SQLITE_DENY
 
     return authorize
+
+
+def _bounded(rows: Iterable[tuple[Any, ...]], names: int) -> tuple[list[tuple[Any, ...]], bool]:
+    """The rows that one answer can carry, and whether there are more. `names`: characters that each row has besides."""
+    taken: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        size += names + sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
+        if size > MAX_BYTES and not taken:
+            raise QueryRefused(f"sql: its first row is larger than {MAX_BYTES >> 20} MiB.")
+        if size > MAX_BYTES or len(taken) == MAX_ROWS:
+            return taken, True
+        taken.append(row)
+    return taken, False
 
 
 def _reason(error: sqlite3.Error) -> str:
