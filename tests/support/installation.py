@@ -39,7 +39,7 @@ SDK_PYTHON = ROOT / ".demo" / "sdk" / "bin" / "python"
 KEYS = {"AWS_ACCESS_KEY_ID": "111122223333.e2e", "AWS_SECRET_ACCESS_KEY": "sandbox"}
 SERVICES = ("cluster", "nodepool", "deployment", "release")
 
-_OURS = ("ANYCLOUD_", "AWS_", "AZURE_", "GOOGLE_", "API_URL", "GITHUB_TOKEN")
+_OURS = ("ANYCLOUD_", "AWS_", "AZURE_", "GOOGLE_", "API_URL", "GITHUB_TOKEN", "KUBEBUILDER_ASSETS")
 _LOWEST_PORT, _HIGHEST_PORT = 20000, 32767
 
 T = TypeVar("T")

@@ -22,9 +22,14 @@ def asked(given: str | None, environ: Mapping[str, str]) -> str | None:
 
 def choose(sandbox: Path, wanted: str | None, environ: Mapping[str, str]) -> None:
     """Writes down which folder this sandbox uses, or that it uses none. A later start without a word goes on as the
-    first, and none changes from one kind of control plane to the other. Raises SupervisorError, OSError."""
+    first, and none changes from one kind of control plane to the other. Raises SupervisorError, OSError.
+
+    The convention's folder is taken for a word at a first start, if it has everything: it is mostly set for others."""
     path, begun = sandbox / "kube-assets", (sandbox / "world" / "sandbox.sqlite").exists()
     kept = files.read(path) or ("none" if begun else None)
+    convention = environ.get(_CONVENTION, "").strip()
+    if kept is None and wanted is None and convention and not missing([Path(convention)]):
+        wanted = convention
     if kept == "none" and wanted:
         raise SupervisorError(
             f"The sandbox in {sandbox} was begun without --kube-assets: leave it out (and {VARIABLE} unset),"

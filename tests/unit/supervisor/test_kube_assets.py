@@ -35,6 +35,18 @@ def test_the_option_goes_before_the_variable() -> None:
     assert kube_assets.asked(None, {"KUBEBUILDER_ASSETS": "/convention"}) is None
 
 
+def test_a_first_start_takes_the_conventions_folder_if_it_has_everything(
+    sandbox: Path, assets: Path, tmp_path: Path
+) -> None:
+    some = folder_of(tmp_path / "some", "etcd", "kube-apiserver", "kubectl")
+    kube_assets.choose(sandbox, None, {"KUBEBUILDER_ASSETS": str(assets)})
+    assert kube_assets.folders(sandbox, {}) == [assets]
+    (sandbox / "kube-assets").unlink()
+    for folder in (some, assets):  # the second time it is no first start any more
+        kube_assets.choose(sandbox, None, {"KUBEBUILDER_ASSETS": str(folder)})
+        assert kube_assets.folders(sandbox, {}) == []
+
+
 def test_a_later_start_without_a_word_goes_on_as_the_first(sandbox: Path, assets: Path) -> None:
     kube_assets.choose(sandbox, str(assets), {})
     kube_assets.choose(sandbox, None, {})
