@@ -119,7 +119,7 @@ class Story:
         assert not await self.rig.store.read(image_jobs.unclean)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.sampled_from(EVENTS), min_size=4, max_size=25))
 def test_no_order_of_events_runs_a_job_twice_or_leaves_something_behind(events: list[str]) -> None:
     async def story() -> None:
