@@ -97,9 +97,13 @@ class Judge:
     def _ask(self, request: dict[str, Any]) -> Verdict:
         assert self._process.stdin and self._process.stdout
         with self._lock:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            try:
+                self._process.stdin.write(json.dumps(request) + "\n")
+                self._process.stdin.flush()
+                line = self._process.stdout.readline()
+            except BaseException:  # a test that ran out of time: its answer must not be taken for the next one
+                self._process.kill()
+                raise
         assert line, f"the client's process ended with {self._process.wait(10)}"
         return Verdict(json.loads(line))
 
