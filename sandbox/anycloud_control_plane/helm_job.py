@@ -17,11 +17,8 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
-
-from anycloud_control_plane.programs import find
 
 HASH_LABEL = "helmcharts.helm.cattle.io/configHash"
 _NOTHING_DONE, _REFUSED = 0, 1
@@ -137,15 +134,6 @@ def _without_version(words: Sequence[str]) -> list[str]:
         at = kept.index("--version")
         del kept[at : at + 2]
     return kept
-
-
-def image(folders: Sequence[Path], registry: str) -> dict[str, Any]:
-    """The manifest by which the sandbox's registry knows it: `paths` are those of klipper-helm's container."""
-    account = "/var/run/secrets/kubernetes.io/serviceaccount"
-    paths = {"CONFIG": "/config", "CONTENT": "/chart", "TMP": "/tmp", "ACCOUNT": account}  # noqa: S108
-    env = {"REGISTRY": registry, "HELM": str(find("helm", folders))}
-    command = [sys.executable, "-m", "anycloud_control_plane.helm_job"]
-    return {"accelerator": "none", "env": env, "paths": paths, "command": command, "labels": {}}
 
 
 def main() -> int:

@@ -108,6 +108,21 @@ def test_the_api_has_the_authority_of_its_chart_and_no_more(cluster: Cluster) ->
     )
 
 
+def test_a_gpu_pool_has_its_device_plugin_on_every_node(cluster: Cluster, installation: Installation) -> None:
+    """By the real controller of DaemonSets, from the image that stands in for the plugin's."""
+    place = ["--credentials", "demo-aws", "--region", "us-east-1", "--vm-type", "g6.xlarge"]
+    installation.cli("node-pool", "create", "gpus", *place, "--min-vms", "1", "--max-vms", "1", "--wait", seconds=200)
+    plugin = "/apis/apps/v1/namespaces/kube-system/daemonsets/anycloud-nvidia-device-plugin/status"
+
+    def everywhere() -> bool:
+        status = cluster.call("GET", plugin)["status"]
+        return (status["desiredNumberScheduled"], status.get("numberReady")) == (1, 1)
+
+    until(everywhere, 60)
+    pool = installation.ask("node-pool", "delete", "gpus")["nodePool"]["id"]
+    until(lambda: not installation.ask("node-pool", "status", pool)["nodePool"]["releasing"], 90, pause=0.5)
+
+
 def test_programs_that_are_killed_come_back(cluster: Cluster, installation: Installation) -> None:
     before, uid = programs(installation), cluster.uid
     for identity in before.values():

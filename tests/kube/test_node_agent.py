@@ -48,6 +48,8 @@ __all__ = [
     "test_references_are_replaced_as_a_kubelet_does",
 ]
 
+pytestmark = pytest.mark.timeout(240)
+
 
 @pytest.fixture(scope="module")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
+from anycloud_control_plane.images import HELM_JOB
 from anycloud_control_plane.programs import bound
 
 from anycloud_sandbox.kube.client import KubeClient, path_of
@@ -20,7 +21,6 @@ from anycloud_sandbox.state import Json, Pace
 log = logging.getLogger(__name__)
 STORE_PORT, STOP_SECONDS, AGAIN_SECONDS = 2379, 20.0, 1.0
 CONTROL_PLANE = {"node-role.kubernetes.io/control-plane": "true"}
-HELM_JOB_IMAGE = "rancher/klipper-helm"
 
 
 class RealCluster:
@@ -55,7 +55,7 @@ class RealCluster:
         address, tokens = self._record["address"], {"admin": self._record["adminToken"]}
         plan = {"host": address, "port": PORT, "store": f"{address}:{STORE_PORT}"}
         plan |= {"folders": list(map(str, self._assets)), "tokens": tokens | {"node": self._record["joinPassword"]}}
-        plan |= {"job_image": self.config.get("helm-job-image", HELM_JOB_IMAGE)}
+        plan |= {"job_image": self.config.get("helm-job-image", HELM_JOB)}
         late = [f"--node-monitor-grace-period={self._lease_seconds:g}s"]
         return orjson.dumps(plan | {"more": {"kube-controller-manager": late}}).decode()
 

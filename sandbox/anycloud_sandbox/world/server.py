@@ -10,11 +10,10 @@ from pathlib import Path
 
 import orjson
 from aiohttp import web
-from anycloud_control_plane import helm_job
 from anycloud_control_plane.certificates import Authority, key_pem
 from anycloud_control_plane.doors import Doors
+from anycloud_control_plane.images import stand_ins
 
-from anycloud_sandbox.kube.real import HELM_JOB_IMAGE
 from anycloud_sandbox.state import Faults, Json, Pace, State, WorldError
 from anycloud_sandbox.world.clouds import Buckets, Clouds, account_of, free_port
 from anycloud_sandbox.world.github import DeviceFlow
@@ -205,7 +204,7 @@ async def serve(directory: Path, port: int, pace: Pace, ready: Callable[[str], N
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         if assets:
             world.edge.follow(world.doors.follow)
-            world.registry.stand_ins[HELM_JOB_IMAGE] = helm_job.image(assets, url)
+            world.registry.stand_ins = stand_ins(assets, url)
         ready(url)
         await asyncio.Event().wait()
     finally:
