@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
+from anycloud_cluster.reconcile.ledger import accounts
 from anycloud_common.kube import Kube
 from anycloud_deployment.reconcile import phases as deployment_phases
 from anycloud_nodepool.reconcile import namespace as pool_namespace
@@ -97,11 +98,12 @@ async def product(shared: Shared) -> AsyncIterator[Product]:
 
 @pytest.fixture(scope="session")
 def impatient() -> Iterator[None]:
-    """What waits for a person is looked at each second."""
+    """What waits for a person is looked at each second, and the clouds every three."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deployment_phases, "_REFUSED_RETRY_S", 1.0)
         patch.setattr(pool_namespace, "REFUSED_RETRY_S", 1.0)
         patch.setattr(pool_scope, "REFUSED_RETRY_S", 1.0)
+        patch.setattr(accounts, "RESTING_S", 3.0)
         yield
 
 
