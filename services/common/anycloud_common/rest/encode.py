@@ -30,7 +30,12 @@ def not_finite(number: float) -> Any:
     raise BadResponse(f"{number} in a response")
 
 
+_LARGE = 8  # fields; from there on it is cheaper to ask a message which of its fields are set than to ask for each
+
+MISSING = object()
+
 HELPERS: dict[str, Any] = {
+    "MISSING": MISSING,
     "unset": unset,
     "no_wire": no_wire,
     "not_finite": not_finite,
@@ -41,7 +46,7 @@ HELPERS: dict[str, Any] = {
 
 
 class Encoders:
-    """A generated function looks like this:
+    """A generated function looks like this, or for a large message as in `_filled_in`:
 
     def encode_1(m):
         d = {'id': m.id, 'zone': m.zone if m.HasField('zone') else None, 'vmTypes': list(m.vm_types)}
@@ -67,6 +72,9 @@ class Encoders:
     def _object(self, message: Descriptor) -> list[str]:
         fields = rules.plain_fields(message)
         refuse_same_keys(message)
+        alone = rules.union_of(message) is None and not any(rules.field_rule(f).flat for f in fields)
+        if alone and len(fields) >= _LARGE:
+            return self._filled_in(message)
         always = [f for f in fields if not rules.field_rule(f).omit_when_unset]
         omitted = [f for f in fields if rules.field_rule(f).omit_when_unset]
         union = rules.union_of(message)
@@ -76,6 +84,59 @@ class Encoders:
         body = [f"d = {literal}"]
         body += [f"if {_is_set(f)}: d[{f.json_name!r}] = {self._field(f)}" for f in omitted]
         return body + (self._union(union) if union else []) + ["return d"]
+
+    def _filled_in(self, message: Descriptor) -> list[str]:
+        """For large messages: a copy of what the empty message is, in which the fields that are set are filled in."""
+        fields = rules.plain_fields(message)
+        empty: dict[str, Any] = {}
+        keys: dict[FieldDescriptor, tuple[str, Callable[[Any], Any] | None]] = {}
+        refused = []
+        for field in fields:
+            text = self._field(field, "v")
+            keys[field] = (field.json_name, None if text == "v" else self._converter(field, text))
+            if rules.field_rule(field).omit_when_unset:
+                continue
+            if (why := self._refused_when_unset(field)) is not None:
+                refused.append(f"if d[{field.json_name!r}] is MISSING: {why}")
+            empty[field.json_name] = MISSING if why is not None else self._empty(field)
+        of = message.full_name
+        return [
+            f"d = {self._generated.constant('empty', of, lambda: empty)}.copy()",
+            f"t = {self._generated.constant('keys', of, lambda: keys)}",
+            "for f, v in m.ListFields():",
+            "    k, c = t[f]",
+            "    d[k] = v if c is None else c(v)",
+            *refused,
+            "return d",
+        ]
+
+    def _converter(self, field: FieldDescriptor, text: str) -> Callable[[Any], Any]:
+        name, _ = self._generated.reserve("value", field.full_name)
+        self._generated.function(name, "v", [f"return {text}"], field.full_name)
+        made: Callable[[Any], Any] = self._generated[name]
+        return made
+
+    def _refused_when_unset(self, field: FieldDescriptor) -> str | None:
+        """Python text that raises, for a field without which there is no JSON."""
+        if field.has_presence and not rules.is_optional(field):
+            return f"unset({field.full_name!r})"
+        if field.enum_type is None or field.is_repeated or field.has_presence:
+            return None
+        spelled = 0 in rules.wire_values(field.enum_type).values()
+        return None if spelled else f"no_wire({field.full_name!r}, 0)"
+
+    @staticmethod
+    def _empty(field: FieldDescriptor) -> Any:
+        """The JSON value of a field that isn't set."""
+        if field.has_presence:
+            return None
+        if rules.is_map(field) or rules.field_rule(field).object:
+            return {}
+        if field.is_repeated:
+            return []
+        if field.enum_type is not None:
+            return next(wire for wire, number in rules.wire_values(field.enum_type).items() if number == 0)
+        return field.default_value
 
     def _entry(self, field: FieldDescriptor) -> str:
         """Python text for the field's part of the dict display."""
@@ -108,9 +169,9 @@ class Encoders:
         otherwise = "None" if rules.is_optional(field) else f"unset({field.full_name!r})"
         return f"{value} if {_is_set(field)} else {otherwise}"
 
-    def _field(self, field: FieldDescriptor) -> str:
-        """Python text for the JSON value of a set field."""
-        rule, source = rules.field_rule(field), _read(field)
+    def _field(self, field: FieldDescriptor, source: str = "") -> str:
+        """Python text for the JSON value of a set field, which is read by `source`."""
+        rule, source = rules.field_rule(field), source or _read(field)
         if rules.is_map(field):
             one = self._one(rules.map_value(field), rule, "v", field.full_name)
             return f"dict({source})" if one == "v" else f"{{k: {one} for k, v in {source}.items()}}"
