@@ -79,7 +79,7 @@ def show(jobs: int, found: dict[str, float]) -> None:
     print(f"     {told}")
 
 
-def main(seconds: float = 30.0, counts: tuple[int, ...] = JOBS) -> None:
+def main(seconds: float = 20.0, counts: tuple[int, ...] = JOBS) -> None:
     with tempfile.TemporaryDirectory(prefix="ac-") as scratch, Installation(Path(scratch) / "anycloud") as installation:
         bare = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100000)"])
         try:
@@ -95,4 +95,4 @@ def main(seconds: float = 30.0, counts: tuple[int, ...] = JOBS) -> None:
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    main(float(words[0]) if words else 30.0, tuple(map(int, words[1:])) or JOBS)
+    main(float(words[0]) if words else 20.0, tuple(map(int, words[1:])) or JOBS)
