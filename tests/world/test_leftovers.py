@@ -29,7 +29,8 @@ def traces(number: str) -> list[str]:
     found = [str(path) for path in Path("/var/tmp/anycloud-world").glob(f"{number}*")]
     found += [str(path) for path in Path("/run/netns").glob(f"acw-{number}-*")]
     found += [str(path) for path in Path("/sys/class/net").glob(f"*acw-{number}*")]
-    found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/acw-{number}-*")]
+    found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/acw-{number}-*")]
+    found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"acw-{number}-*")]
     found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f"/{number}/" in line]
     told = f"anycloud-world/{number}/"
     for process in Path("/proc").glob("[0-9]*"):

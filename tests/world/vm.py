@@ -303,7 +303,7 @@ def _remove_machine(machine: str, link: str) -> None:
     _run("ip", "netns", "del", machine, check=False)
     shutil.rmtree(Path("/run/systemd/nspawn/propagate") / machine, ignore_errors=True)
     for controller in _controllers():
-        for directory in sorted((controller / machine).glob("**/"), key=lambda path: -len(path.parts)):
+        for directory in reversed(_cgroups_below(controller / machine)):
             _remove_cgroup(directory)
 
 
@@ -324,10 +324,15 @@ def _processes_in(machine: str) -> list[int]:
     """All that runs in a machine, its own nspawn among them: by its cgroups, which Pods' are below."""
     found: set[int] = set()
     for controller in _controllers():
-        for path in (controller / machine).glob("**/cgroup.procs"):
+        for directory in _cgroups_below(controller / machine):
             with contextlib.suppress(OSError):
-                found.update(map(int, path.read_text().split()))
+                found.update(map(int, (directory / "cgroup.procs").read_text().split()))
     return sorted(found)
+
+
+def _cgroups_below(directory: Path) -> list[Path]:
+    """A cgroup and all in it, parents first. They may vanish meanwhile, which os.walk takes as it is."""
+    return [Path(path) for path, _, _ in os.walk(directory)]
 
 
 def _processes_about(directory: str) -> list[int]:
