@@ -27,6 +27,7 @@ NAMESPACE = "kube-system"
 CHART_LABEL = "helmcharts.helm.cattle.io/chart"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _PAUSE_S = 0.1
+_SLOWLY = {"HELM_QPS": "4", "HELM_BURST_LIMIT": "1"}  # requests a second, so that it can be cut off in their middle
 
 
 class HelmJobs:
@@ -92,6 +93,7 @@ class HelmJobs:
         given |= {"HELM": str(locate("helm")), "CONFIG": str(room / "config"), "ACCOUNT": str(room / "account")}
         given |= {"TMP": str(room / "tmp"), "CONTENT": str(self.directory / "content")}
         given |= {"KUBERNETES_SERVICE_HOST": HOST, "KUBERNETES_SERVICE_PORT": str(self.plane.port)}
+        given |= _SLOWLY if self.cut_off else {}
         command = [sys.executable, "-m", "anycloud_control_plane.helm_job", *container["args"]]
         environment = {**os.environ, **given}
         with (room / "output").open("wb") as output:
