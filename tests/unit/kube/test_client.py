@@ -349,6 +349,16 @@ async def test_a_log_that_cannot_be_read_is_an_error(kube: Kube, server: ApiServ
     assert caught.value.reason == "invalid"
 
 
+async def test_a_token_that_is_refused_is_read_again_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("one")
+    token = TokenFile(path, ManualClock())
+    assert token() == "one"
+    path.write_text("two")
+    token.refused()
+    assert token() == "two"
+
+
 async def test_a_rotated_token_is_read_again_within_a_minute(tmp_path: Path) -> None:
     clock = ManualClock()
     path = tmp_path / "token"
