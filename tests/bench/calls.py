@@ -9,7 +9,8 @@ Usage: python tests/bench/calls.py [seconds of a round] [rounds]
 
 All are of one run: at each number of connections they are measured in turn, several rounds, and a ratio is the median
 of the rounds' own. Goals: 0.9 of `transcoding`, 0.5 of `FastAPI`. Load generator, Envoy and services share the machine.
-`us` is CPU time per answer of the answering process and of Envoy; it says what a busy machine hides.
+`us` is CPU time per answer of the answering process and of Envoy; where a machine is busy with other things, the ratio
+of both together (`by CPU`) says more than that of the answers.
 """
 
 from __future__ import annotations
@@ -91,12 +92,13 @@ def lines(label: str, connections: int, found: dict[str, list[Measured]]) -> Ite
     for door, theirs in found.items():
         middle = Measured(*(statistics.median(column) for column in zip(*theirs, strict=True)))
         ratio = statistics.median(a.rps / b.rps for a, b in zip(ours, theirs, strict=True))
+        by_cpu = statistics.median(b.cpu_us / a.cpu_us for a, b in zip(ours, theirs, strict=True))
         goal = GOALS.get(door)
         verdict = "" if goal is None else f"  goal {goal}: {'met' if ratio >= goal else 'missed'}"
         yield (
             f"{label:12}{connections:>4}  {door:14}{middle.rps:>7.0f}/s  p50 {middle.p50_ms:>6.2f}  p99 "
             f"{middle.p99_ms:>6.2f} ms  us {middle.service_us:>5.0f} +{middle.envoy_us:>4.0f}"
-            + (f"  {DOORS[0]} is {ratio:.2f} of it{verdict}" if door != DOORS[0] else "")
+            + (f"  {DOORS[0]} is {ratio:.2f} of it, {by_cpu:.2f} by CPU{verdict}" if door != DOORS[0] else "")
         )
 
 

@@ -39,6 +39,10 @@ class Measured(NamedTuple):
     service_us: float
     envoy_us: float
 
+    @property
+    def cpu_us(self) -> float:
+        return self.service_us + self.envoy_us
+
 
 class Stack(NamedTuple):
     token: str
