@@ -27,7 +27,7 @@ def main() -> None:
         print(f"Left out: {reason}.")
         return
     with Network() as network:
-        show("VM: power to a finished boot", [vm_start(network, number) for number in range(ROUNDS)])
+        show("VM: power to sshd", [vm_start(network, number) for number in range(ROUNDS)])
         began = time.monotonic()
         with World(network) as world:
             show("API server ready", [world.seconds["control plane"]])
