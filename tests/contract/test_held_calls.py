@@ -55,7 +55,7 @@ async def test_five_hundred_waiting_calls_do_not_keep_anybody_else_waiting(
         body = b'{"submissionRevision": 0, "waitMs": 20000}'
         calls = [held_call(world.hosted, f"POST /v1/workloads/{job}/claim-observation", body) for _ in range(MANY)]
     else:
-        line = f"GET /v1/deployments/{served['id']}/jobs/candidate?waitMs=20000"
+        line = f"GET /v1/deployments/{served['id']}/jobs/candidate?waitMs=8000"
         calls = [held_call(world.worker(served), line, b"") for _ in range(MANY)]
     waiting = [asyncio.create_task(one) for one in calls]
     await asyncio.sleep(2)
