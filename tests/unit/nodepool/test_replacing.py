@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
 from anycloud_common.errors import ApiError
-from anycloud_common.kube import KubeError
 from anycloud_nodepool.domain.model import ResourceState, Stage
 
 from tests.unit.nodepool.rig import Rig
@@ -238,29 +236,3 @@ async def test_the_token_of_a_vm_that_still_has_to_join_is_renewed_before_it_exp
     rig.world.joining = True
     await rig.run(pool_id)
     assert (await rig.pool(pool_id)).state == "running"
-
-
-async def test_a_token_ends_with_its_vm_although_the_answer_to_its_renewal_was_lost(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig.world.joining = False
-    pool_id = (await rig.create()).id
-    await rig.run(pool_id)
-    rig.world.synced = False
-    await rig.wait(pool_id, 60 * MINUTE, step=60)
-    rig.world.synced = rig.world.joining = True
-    ensure, lost = rig.world.ensure, []
-
-    async def lose(kind: str, body: Any, owner: Any) -> Any:
-        made = await ensure(kind, body, owner)
-        if kind == "Secret" and not lost:
-            lost.append(made)
-            raise KubeError("unreachable", "no answer")
-        return made
-
-    monkeypatch.setattr(rig.world, "ensure", lose)
-    await rig.run(pool_id)
-    await rig.wait(pool_id, MINUTE, step=10)
-    assert lost
-    assert (await rig.pool(pool_id)).state == "running"
-    assert rig.world.tokens() == []
