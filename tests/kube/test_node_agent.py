@@ -98,8 +98,15 @@ async def namespace(core: Any, sandbox: Sandbox, request: pytest.FixtureRequest)
     await core.delete_namespace(name)
 
 
-async def test_only_the_server_calls_its_node_one_of_the_control_plane(core: Any) -> None:
+async def test_only_the_server_calls_its_node_one_of_the_control_plane(core: Any, sandbox: Sandbox) -> None:
     """A kubelet that claims that label is refused; the taint comes with the Node."""
+    label = "node-role.kubernetes.io/control-plane"
+    await core.patch_node("mgmt", {"metadata": {"labels": {label: None}}}, _content_type="application/merge-patch+json")
+
+    async def labelled() -> bool:
+        return label in (await core.read_node("mgmt")).metadata.labels
+
+    await sandbox.until(labelled)
     node = await core.read_node("mgmt")
     assert node.metadata.labels["node-role.kubernetes.io/control-plane"] == "true"
     assert [taint.key for taint in node.spec.taints] == ["node-role.kubernetes.io/control-plane"]
