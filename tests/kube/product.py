@@ -57,7 +57,7 @@ SERVICES = {"cluster": cluster_app, "nodepool": nodepool_app, "deployment": depl
 RUNNING = node_pools_pb2.NodePool.STATE_RUNNING
 FAILED = node_pools_pb2.NodePool.STATE_FAILED
 TERMINATED = node_pools_pb2.NodePool.STATE_TERMINATED
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0  # a shared machine may be slow; pytest gives a test 120 s
 OURS = ("Namespace", "ServiceAccount", "Secret", "Deployment", "ReplicaSet", "Pod", "NetworkPolicy", "Node")
 _USER = (("authorization", "Bearer t"),)
 _VALUES = {
@@ -85,6 +85,7 @@ class Product:
         self.door = Door(server.endpoint, server.ca)
         self.kube = connect(server)
         self.kubelets = Kubelets(self.kube, server.world(), f"{self.account}.key")
+        self.patience = PATIENCE_S
         self.token = ""  # of the API's account
         self.pool_ids: list[str] = []
         self.deployment_ids: list[str] = []
@@ -175,7 +176,7 @@ class Product:
         found: node_pools_pb2.NodePool = await self._pools.GetNodePool(request, metadata=_USER)
         return found
 
-    async def pool_is(self, reference: str, state: int, seconds: float = PATIENCE_S) -> node_pools_pb2.NodePool:
+    async def pool_is(self, reference: str, state: int, seconds: float | None = None) -> node_pools_pb2.NodePool:
         """The pool, once it is in that state and nothing of it is on its way out."""
 
         async def look() -> node_pools_pb2.NodePool | None:
@@ -184,7 +185,7 @@ class Product:
 
         return await self.until(look, lambda: self.pool(reference), seconds)
 
-    async def pool_says(self, reference: str, *texts: str, seconds: float = PATIENCE_S) -> str:
+    async def pool_says(self, reference: str, *texts: str, seconds: float | None = None) -> str:
         """The pool's last error, once it has all these words in it."""
 
         async def look() -> str | None:
@@ -237,7 +238,7 @@ class Product:
         request = deployments_pb2.UpdateDeploymentRequest(id=reference, deployment=update)
         await self._deployments.UpdateDeployment(request, metadata=_USER)
 
-    async def ready(self, reference: str, generation: int = 1, seconds: float = PATIENCE_S) -> Object:
+    async def ready(self, reference: str, generation: int = 1, seconds: float | None = None) -> Object:
         """The Pod of that revision, once the Deployment is ready with it."""
 
         async def look() -> Object | None:
@@ -248,7 +249,7 @@ class Product:
 
         return await self.until(look, lambda: self.deployment(reference), seconds)
 
-    async def deployment_says(self, reference: str, *texts: str, seconds: float = PATIENCE_S) -> str:
+    async def deployment_says(self, reference: str, *texts: str, seconds: float | None = None) -> str:
         """The reason of the Deployment's status, once it has all these words in it."""
 
         async def look() -> str | None:
@@ -261,7 +262,7 @@ class Product:
         request = deployments_pb2.DeleteDeploymentRequest(id=reference)
         await self._deployments.DeleteDeployment(request, metadata=_USER)
 
-    async def gone(self, deployment_id: str, seconds: float = PATIENCE_S) -> None:
+    async def gone(self, deployment_id: str, seconds: float | None = None) -> None:
         async def look() -> bool:
             return bool((await self.deployment(deployment_id)).deleted_at)
 
@@ -277,7 +278,7 @@ class Product:
         found = await self._workloads.GetWorkloadStatus(request, metadata=_USER)
         return states_pb2.WorkloadState.Name(found.workload.state).removeprefix("WORKLOAD_STATE_").lower()
 
-    async def job_is(self, job_id: str, state: str, seconds: float = PATIENCE_S) -> None:
+    async def job_is(self, job_id: str, state: str, seconds: float | None = None) -> None:
         async def look() -> bool:
             return await self.job_state(job_id) == state
 
@@ -373,9 +374,10 @@ class Product:
             assert most == 1, f"{deployment_id} had {most} Pods at once"
 
     async def until(
-        self, look: Callable[[], Awaitable[T | None]], tell: Callable[[], Awaitable[Any]], seconds: float = PATIENCE_S
+        self, look: Callable[[], Awaitable[T | None]], tell: Callable[[], Awaitable[Any]], seconds: float | None = None
     ) -> T:
         """The first true answer. What `tell` says is in the error."""
+        seconds = seconds or self.patience
         deadline = time.monotonic() + seconds
         while not (found := await look()):
             if time.monotonic() > deadline:
