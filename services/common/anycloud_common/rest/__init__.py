@@ -3,7 +3,6 @@
 from anycloud_common.rest.binding import NDJSON, Binding, http_body, load
 from anycloud_common.rest.codec import Codec
 from anycloud_common.rest.invalid import Invalid
-from anycloud_common.rest.pages import Headers
 from anycloud_common.rest.route import Param, Route, route, routes
 from anycloud_common.rest.wellknown import BadResponse
 
@@ -12,7 +11,6 @@ __all__ = [
     "BadResponse",
     "Binding",
     "Codec",
-    "Headers",
     "Invalid",
     "Param",
     "Route",
