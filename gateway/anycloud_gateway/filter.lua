@@ -95,6 +95,8 @@ function envoy_on_request(handle)
   headers:remove("grpc-encoding")
   if path:find("^[^?]*/%f[?%z]") then -- the transcoder would pass over the slash
     refuse(handle, "404", "")
+  elseif path:find("&=", 1, true) or path:find("^[^?]*%?=") then -- nor would it see these
+    refuse(handle, "400", "url: a query parameter has no name")
   elseif headers:get("content-encoding") then
     refuse(handle, "415", "content-encoding: bodies are taken as they are, not compressed")
   elseif headers:get("upgrade") then

@@ -104,6 +104,7 @@ async def test_a_plus_in_the_query_is_a_space_and_an_escaped_one_a_plus(
     probe: Probe, client: httpx.AsyncClient
 ) -> None:
     assert (await client.get("/v1/things?prefix=a+b%2B")).json()[0]["name"] == "a b+0"
+    assert (await client.get("/v1/things?prefix=a?=b%26=c")).json()[0]["name"] == "a?=b&=c0"
 
 
 async def test_zero_bytes_are_a_body_where_none_is_declared(probe: Probe, client: httpx.AsyncClient) -> None:

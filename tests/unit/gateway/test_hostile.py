@@ -82,6 +82,8 @@ def check_refused(told: tuple[int, dict[str, Any], list[str]], status: int, code
         ("GET /v1/things/?prefix=a HTTP/1.1", (), 404, "NOT_FOUND", "no such operation"),
         ("GET /v1/things/x/ HTTP/1.1", (), 404, "NOT_FOUND", "no such operation"),
         ("DELETE /v1/things/x/.. HTTP/1.1", (), 404, "NOT_FOUND", "no such operation"),
+        ("GET /v1/things?=x HTTP/1.1", (), 400, "BAD_REQUEST", "no name"),
+        ("GET /v1/things?prefix=a&=null HTTP/1.1", (), 400, "BAD_REQUEST", "no name"),
         ("GET //v1/things HTTP/1.1", (), 404, "NOT_FOUND", "no such operation"),
         ("GET /v1//things HTTP/1.1", (), 404, "NOT_FOUND", "no such operation"),
         ("GET /v1/things HTTP/1.0", (), 426, "BAD_REQUEST", "HTTP/1.1"),
