@@ -123,6 +123,7 @@ class FakeCluster:
         self.leases: dict[str, str] = {NODE.name: "t0"}
         self.tokens: dict[str, Holder] = {}
         self.reviews: list[str] = []
+        self.lookups_to_fail = 0  # reviews that say no although the token is good
         self.logs: dict[tuple[str, bool], list[str]] = {}
         self.error: KubeError | None = None
         self.writes: list[tuple[str, str]] = []
@@ -217,6 +218,9 @@ class FakeCluster:
     async def review(self, token: str) -> Holder | None:
         await self._check()
         self.reviews.append(token)
+        if self.lookups_to_fail:
+            self.lookups_to_fail -= 1
+            return None
         return self.tokens.get(token)
 
     # Logs

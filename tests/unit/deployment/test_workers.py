@@ -208,6 +208,16 @@ async def test_only_the_clusters_own_word_refuses_a_token(rig: Rig) -> None:
     assert await rig.state("job-1") == "queued"
 
 
+async def test_a_no_is_believed_when_it_is_said_twice(rig: Rig) -> None:
+    deployment_id, pod = await rig.running()
+    rig.cluster.lookups_to_fail = 1
+    assert await rig.candidate(deployment_id, pod) is None
+    assert len(rig.cluster.reviews) == 2
+    await rig.clock.advance(10)
+    rig.cluster.lookups_to_fail = 2
+    await refused(rig.candidate(deployment_id, pod), "WORKLOAD_UNAUTHORIZED")
+
+
 async def test_tokens_of_others_are_refused(rig: Rig) -> None:
     deployment_id, pod = await rig.running()
     other_id, other = await rig.running("other")
