@@ -3,12 +3,13 @@
 # and what a kubelet needs. Everything that would wait for hardware or for a network is off.
 set -eu
 root=$1
+# Where this machine's packages come from; without an answer debootstrap knows one itself.
 mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1)
 packages=systemd,systemd-sysv,dbus,udev,kmod,openssh-server,sudo,iproute2,iptables,conntrack,ca-certificates,curl
 packages=$packages,containerd,runc,containernetworking-plugins,busybox-static
 # debootstrap doesn't follow virtual packages: cloud-init's python3-cffi-backend must be named.
 packages=$packages,python3-cffi-backend,cloud-init
-debootstrap --variant=minbase --include=$packages bookworm "$root" "${mirror:-http://deb.debian.org/debian}"
+debootstrap --variant=minbase --include=$packages bookworm "$root" ${mirror:+"$mirror"}
 
 for unit in systemd-networkd-wait-online systemd-networkd systemd-resolved getty@ console-getty systemd-logind \
   apt-daily.timer apt-daily-upgrade.timer systemd-timesyncd e2scrub_reap e2scrub_all.timer fstrim.timer; do
