@@ -46,6 +46,7 @@ class Flows:
         self.hosted, self.plane, self.room = hosted, hosted.plane, room
         self.api: Api = hosted.sign_in()
         self.pool: Json = {}
+        self.pool_ids: list[str] = []
         self.deployment: Json = {}
         self.namespace = ""
         self.knocks: dict[str, dict[str, int]] = {}
@@ -194,7 +195,9 @@ class Flows:
         for pool in ("pool", "gpus"):
             until(lambda pool=pool: self._settled(f"/node-pools/{pool}", "nodePool"), SECONDS)  # type: ignore[misc]
         assert self.plane.find(f"/api/v1/namespaces/{self.namespace}") is None
-        assert self.plane.call("GET", f"/api/v1/nodes?labelSelector={names.LABEL_NODE_POOL}")["items"] == []
+        for pool_id in self.pool_ids:  # tests beside this one have Nodes of their own
+            of_pool = f"{names.LABEL_NODE_POOL}={pool_id}"
+            assert self.plane.call("GET", f"/api/v1/nodes?labelSelector={of_pool}")["items"] == []
 
     # Helpers
 
@@ -207,7 +210,9 @@ class Flows:
             assert found["state"] != "failed", found["lastError"]
             return found if found["state"] == "running" and found["capacity"]["readyVmCount"] == 1 else None
 
-        return until(running, SECONDS)
+        made = until(running, SECONDS)
+        self.pool_ids.append(made["id"])
+        return made
 
     def _path(self) -> str:
         return f"/deployments/{self.deployment['id']}"

@@ -36,6 +36,7 @@ class Kubelets:
         self._sandbox = sandbox
         self._key = {"x-sandbox-key": key}
         self._joined: dict[str, str] = {}  # Node names by attempt
+        self._ours: set[str] = set()  # Nodes that ever were; those of other products on this server are none of ours
         self._pods = Reflector(kube, "Pod", None, names.LABEL_DEPLOYMENT, self._pod_event)
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: set[str] = set()
@@ -71,6 +72,7 @@ class Kubelets:
             "spec": {"taints": [names.pool_taint(pool_id)]},
             "status": {"capacity": capacity, "allocatable": capacity, "conditions": [_CONDITION]},
         }
+        self._ours.add(name)
         made = await self._kube.create("Node", body)
         self._joined[attempt] = name
         await self.renew(name)
@@ -115,7 +117,7 @@ class Kubelets:
                 self._joined.pop(attempt, None)
 
     def _pod_event(self, _: str, old: Object | None, new: Object | None) -> None:
-        if new is None or not new["spec"].get("nodeName"):
+        if new is None or new["spec"].get("nodeName") not in self._ours:
             return
         metadata = new["metadata"]
         labels = metadata["labels"]

@@ -8,7 +8,7 @@ from functools import partial
 import grpc
 import pytest
 from aiohttp import web
-from anycloud_common.kube import Kube
+from anycloud_common.kube import Kube, transport
 from anycloud_common.kube.names import WORKLOAD_TOKEN_AUDIENCE
 
 from tests.kube.door import Call, answer
@@ -33,8 +33,11 @@ class Revoked:
         return answer(401, "Unauthorized", "the token has been invalidated")
 
 
-async def test_a_rotated_token_is_read_again_as_soon_as_the_old_one_is_refused(product: Product) -> None:
-    """The file is read each minute anyway; who waited for that would be blind until then."""
+async def test_a_rotated_token_is_read_again_as_soon_as_the_old_one_is_refused(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is read each minute anyway, but for here; who waited for that would be blind until then."""
+    monkeypatch.setattr(transport, "_TOKEN_FILE_LIFE_S", 3600.0)
     revoked = Revoked(product, product.token)
     await product.rotate()
     made = await product.deploy("shared")

@@ -51,12 +51,12 @@ async def test_an_edited_deployment_gets_our_fields_back_and_keeps_theirs(produc
     assert after["metadata"]["annotations"]["example.com/note"] == "theirs"
     assert after["spec"]["minReadySeconds"] == 1
     assert after["spec"]["template"] == before["spec"]["template"]
-    product.kubelets.most_at_once[made] = 1  # more were there for a moment, by the stranger's will
 
     async def one() -> bool:
         return len(product.kubelets.pods(made)) == 1
 
     await product.until(one, lambda: asyncio.sleep(0, len(product.kubelets.pods(made))))
+    product.kubelets.most_at_once[made] = 1  # more were there for a moment, by the stranger's will
 
 
 async def test_an_edited_secret_and_policy_are_put_back(product: Product) -> None:
