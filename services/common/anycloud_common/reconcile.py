@@ -10,9 +10,9 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from anycloud_common.clock import Clock
 
@@ -43,6 +43,16 @@ class Blocked:
 
 
 Outcome = Done | Requeue | Blocked
+_Subject = TypeVar("_Subject")
+
+
+async def in_order(phases: Iterable[Callable[[_Subject], Awaitable[Outcome]]], subject: _Subject) -> Outcome:
+    """Goes through phases until one has to wait; gives what that one said."""
+    for phase in phases:
+        outcome = await phase(subject)
+        if not isinstance(outcome, Done):
+            return outcome
+    return Done()
 
 
 class WorkQueue:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from anycloud_common.kube import Foreign, KubeError
-from anycloud_common.reconcile import Done, Outcome, Requeue
+from anycloud_common.reconcile import Done, Outcome, Requeue, in_order
 
 from anycloud_deployment.domain.ports import PoolUnavailable
 from anycloud_deployment.reconcile import account, again, environment, namespace, removal, replicas
@@ -60,12 +60,8 @@ class DeploymentPass:
         if phases is LIVING and not self._tools.view.synced:
             scope.keep_block()
             return Requeue(_UNSYNCED_S)
-        outcome: Outcome = Done()
         try:
-            for phase in phases:
-                outcome = await phase(scope)
-                if not isinstance(outcome, Done):
-                    break
+            return await in_order(phases, scope)
         except PoolUnavailable as error:
             log.info("node pools can't be asked", extra={"deployment": scope.id, "reason": str(error)})
             scope.keep_block()
@@ -74,7 +70,6 @@ class DeploymentPass:
             return scope.block(f"{foreign}; remove it with `{foreign.remedy}`.", fatal=True, retry=_REFUSED_RETRY_S)
         except KubeError as error:
             return self._failed(scope, error)
-        return outcome
 
     def _failed(self, scope: Scope, error: KubeError) -> Outcome:
         log.warning("Kubernetes refused a step", extra={"deployment": scope.id, "reason": str(error)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anycloud_common.reconcile import Blocked, Done, Outcome
+from anycloud_common.reconcile import Blocked, Done, Outcome, in_order
 
 from anycloud_deployment.domain import job_manifest
 from anycloud_deployment.domain.observe import NO_POOL_NAMESPACE
@@ -15,11 +15,7 @@ async def make(run: Run) -> Outcome:
     """A Job whose UID is known is never made again: its container may have run."""
     if run.job.job_uid is not None:
         return Done()
-    for phase in (_learn_namespace, _make_secret, _make_job):
-        outcome = await phase(run)
-        if not isinstance(outcome, Done):
-            return outcome
-    return Done()
+    return await in_order((_learn_namespace, _make_secret, _make_job), run)
 
 
 async def _learn_namespace(run: Run) -> Outcome:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from anycloud_common.kube import Foreign, KubeError
-from anycloud_common.reconcile import Done, Outcome, Requeue
+from anycloud_common.reconcile import Done, Outcome, Requeue, in_order
 
 from anycloud_deployment.domain.ports import PoolUnavailable
 from anycloud_deployment.reconcile.image_jobs import ending, objects, watching
@@ -50,21 +50,13 @@ class ImageJobPass:
         outcome: Outcome = Done()
         try:
             if not run.job.ending:
-                outcome = await self._phases(run, LIVING) if self._tools.view.synced else Requeue(_UNSYNCED_S)
+                outcome = await in_order(LIVING, run) if self._tools.view.synced else Requeue(_UNSYNCED_S)
             if run.job.ending:
-                outcome = await self._phases(run, ENDING if run.job.cleaned_at is None else OVER)
+                outcome = await in_order(ENDING if run.job.cleaned_at is None else OVER, run)
         except Foreign as foreign:
             return await run.waits(f"{foreign}; remove it with `{foreign.remedy}`.", _REFUSED_RETRY_S)
         except KubeError as error:
             return await self._failed(run, error)
-        return outcome
-
-    async def _phases(self, run: Run, phases: Sequence[Phase]) -> Outcome:
-        outcome: Outcome = Done()
-        for phase in phases:
-            outcome = await phase(run)
-            if not isinstance(outcome, Done):
-                break
         return outcome
 
     async def _failed(self, run: Run, error: KubeError) -> Outcome:
