@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from anycloud_common.kube.errors import KubeError
 from anycloud_common.kube.kinds import KINDS
 from anycloud_common.kube.names import NAMESPACE_SYSTEM
 from anycloud_common.kube.transport import Request, TokenSource, Transport
 
+T = TypeVar("T")
 _KIND = KINDS["Namespace"]
 _PATH = _KIND.path(name=NAMESPACE_SYSTEM)
 _ATTEMPTS = 32  # to get hold of a connection among requests that look for one too
@@ -41,31 +43,27 @@ class BoundTransport(Transport):
     async def call(self, request: Request) -> dict[str, Any]:
         if request == who_are_you():
             return await self._ask()
-        for _ in range(_ATTEMPTS):
-            with contextlib.suppress(_NewConnection):
-                if self._proven:
-                    return await super().call(request)
-            await self._prove()
-        raise _crowded(request)
+        return await self._when_proven(request, partial(super().call, request))
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request, idle_s: float | None) -> AsyncIterator[AsyncIterator[bytes]]:
+        open_stream = super().stream
         async with contextlib.AsyncExitStack() as stack:
-            yield await self._opened(request, idle_s, stack)
+            yield await self._when_proven(request, lambda: stack.enter_async_context(open_stream(request, idle_s)))
 
     def connecting(self) -> None:
         if not _asking.get():
             raise _NewConnection
 
-    async def _opened(
-        self, request: Request, idle_s: float | None, stack: contextlib.AsyncExitStack
-    ) -> AsyncIterator[bytes]:
+    async def _when_proven(self, request: Request, send: Callable[[], Awaitable[T]]) -> T:
+        """Sends it over a connection that was looked at, as often as it takes to get hold of one."""
         for _ in range(_ATTEMPTS):
             with contextlib.suppress(_NewConnection):
                 if self._proven:
-                    return await stack.enter_async_context(super().stream(request, idle_s))
+                    return await send()
             await self._prove()
-        raise _crowded(request)
+        text = f"{request.verb} {request.resource}: others took each connection that was made for it"
+        raise KubeError("unreachable", text, verb=request.verb, resource=request.resource)
 
     async def _prove(self) -> None:
         """Leaves a connection to the right cluster for the next request."""
@@ -83,8 +81,3 @@ class BoundTransport(Transport):
             return await super().call(who_are_you())
         finally:
             _asking.reset(token)
-
-
-def _crowded(request: Request) -> KubeError:
-    text = f"{request.verb} {request.resource}: others took each connection that was made for it"
-    return KubeError("unreachable", text, verb=request.verb, resource=request.resource)
