@@ -94,7 +94,7 @@ class Client:
         if self._connection is not None and _closed_by_peer(self._connection):
             self.close()
         if self._connection is None:
-            self._connection = _connect(self.target)
+            self._connection = connect(self.target.url)
         given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
         url = urlsplit(self.target.base).path + at + (f"?{urlencode(given, quote_via=quote)}" if given else "")
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
@@ -158,13 +158,14 @@ class Client:
         return Unreachable(said, sent=sent)
 
 
-def _connect(target: Target) -> http.client.HTTPConnection:
-    parts = urlsplit(target.url)
+def connect(url: str, timeout_s: float = _TIMEOUT_SECONDS) -> http.client.HTTPConnection:
+    """To the host of a URL; nothing is sent yet."""
+    parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme == "https":
         context = ssl.create_default_context()
-        return http.client.HTTPSConnection(host, parts.port, timeout=_TIMEOUT_SECONDS, context=context)
-    return http.client.HTTPConnection(host, parts.port, timeout=_TIMEOUT_SECONDS)
+        return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
+    return http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
 
 
 def _total(page: http.client.HTTPResponse) -> int | None:

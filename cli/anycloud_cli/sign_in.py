@@ -5,14 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import SplitResult, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from anycloud_cli import VERSION
 from anycloud_cli import target as targets
-from anycloud_cli.client import Client, path
+from anycloud_cli.client import Client, connect, path
 from anycloud_cli.clock import Clock
 from anycloud_cli.failures import ApiRefusal, Failure
 from anycloud_cli.patience import Patience
@@ -110,7 +109,7 @@ def _post(url: str, form: dict[str, str]) -> dict[str, Any]:
 
 def _call(method: str, url: str, body: bytes | None, headers: dict[str, str]) -> dict[str, Any]:
     parts = urlsplit(url)
-    connection = _connection(parts)
+    connection = connect(url, _TIMEOUT_SECONDS)
     try:
         connection.request(method, parts.path, body, {"User-Agent": f"anycloud-cli/{VERSION}", **headers})
         answer = json.loads(connection.getresponse().read())
@@ -119,12 +118,6 @@ def _call(method: str, url: str, body: bytes | None, headers: dict[str, str]) ->
     finally:
         connection.close()
     return answer if isinstance(answer, dict) else {}
-
-
-def _connection(parts: SplitResult) -> http.client.HTTPConnection:
-    kinds: dict[str, Callable[..., http.client.HTTPConnection]]
-    kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
-    return kinds[parts.scheme](parts.netloc, timeout=_TIMEOUT_SECONDS)
 
 
 def _said(answer: dict[str, Any]) -> str:

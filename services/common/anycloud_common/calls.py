@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 LOCAL = "local"
@@ -56,13 +56,4 @@ def enter(call: Call) -> None:
 
 def with_principal(call: Call, principal: Principal) -> Call:
     """The same call, by a caller who is known now."""
-    return Call(
-        principal,
-        call.request_id,
-        call.github_token,
-        call.bearer,
-        call.idempotency_key,
-        call.method,
-        call.rest,
-        call.headers,
-    )
+    return replace(call, principal=principal)
