@@ -18,8 +18,7 @@ from typing import Any, Self
 
 import aiohttp
 from aiohttp import web
-
-from tests.kube.certificates import Authority
+from anycloud_control_plane.certificates import Authority
 
 HOST = "127.0.0.1"
 _quiet = logging.getLogger("door")

@@ -26,8 +26,8 @@ from anycloud_common.kube import (
 )
 from anycloud_common.kube.names import WORKLOAD_TOKEN_AUDIENCE
 from anycloud_common.kube.transport import Request
+from anycloud_control_plane.certificates import Authority, key_pem, new_key, request_pem
 
-from tests.kube.certificates import Authority, key_pem, new_key, request_pem
 from tests.kube.objects import config_map, metadata, pod_spec
 from tests.kube.servers import KubernetesServer, Server, connect
 from tests.kube.test_client import refusal
